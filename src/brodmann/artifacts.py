@@ -1,0 +1,196 @@
+"""The run folder: files written whole or not at all, one writer at a time, their origin.
+
+A leaf: every package may import it, it imports none of them and loads no torch.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from brodmann.errors import InputError, disk_error
+
+Array = NDArray[Any]
+
+SCHEMA_VERSION = 1
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write to a temporary name beside `path`, flush to disk, rename: never half a file."""
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(temporary, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        if (known := disk_error(error, path)) is not None:
+            raise known from error
+        raise
+
+
+def write_text(path: Path, content: str) -> None:
+    write_bytes(path, content.encode("utf-8"))
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """JSON with a `schema_version`; a number that is not finite is an error, not `NaN`."""
+    document = {"schema_version": SCHEMA_VERSION, **content}
+    write_text(path, json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file") from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: not a JSON document ({error})") from None
+    version = document.get("schema_version") if isinstance(document, dict) else None
+    if not isinstance(version, int):
+        raise InputError(f"{path}: has no schema_version, so Brodmann did not write it")
+    if version > SCHEMA_VERSION:
+        raise InputError(
+            f"{path}: schema_version {version} is newer than {SCHEMA_VERSION}, "
+            "the newest this version reads: update brodmann"
+        )
+    result: dict[str, Any] = document
+    return result
+
+
+@contextlib.contextmanager
+def whole_folder(path: Path) -> Iterator[Path]:
+    """A temporary folder that becomes `path` when the block ends well, and vanishes otherwise."""
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.tmp")
+    try:
+        temporary.mkdir(parents=True)
+        yield temporary
+        if path.exists():
+            # A filled folder cannot be replaced: the old one steps aside first.
+            aside = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.old")
+            path.replace(aside)
+            temporary.replace(path)
+            shutil.rmtree(aside)
+        else:
+            temporary.replace(path)
+    except OSError as error:
+        shutil.rmtree(temporary, ignore_errors=True)
+        if (known := disk_error(error, path)) is not None:
+            raise known from error
+        raise
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+
+
+def sweep_leftovers(folder: Path) -> None:
+    """Remove what a killed process left under temporary names (the caller holds the lock)."""
+    for pattern in (".*.tmp", ".*.old"):
+        for leftover in folder.glob(pattern):
+            if leftover.is_dir():
+                shutil.rmtree(leftover, ignore_errors=True)
+            else:
+                leftover.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold the folder's lock; the operating system frees it when the process dies."""
+    from filelock import FileLock, Timeout
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(folder / ".lock", timeout=0)
+        lock.acquire()
+    except Timeout:
+        raise InputError(
+            f"{folder}: another run is writing this folder: wait for it to end, or set another name"
+        ) from None
+    except OSError as error:
+        if (known := disk_error(error, folder)) is not None:
+            raise known from error
+        raise InputError(f"{folder}: cannot be used as a run folder ({error})") from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def digest(*parts: Any) -> str:
+    """A short fingerprint of bytes, arrays and JSON-able values."""
+    state = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        if isinstance(part, np.ndarray):
+            state.update(str((part.dtype.str, part.shape)).encode())
+            state.update(np.ascontiguousarray(part).data)
+        elif isinstance(part, bytes):
+            state.update(part)
+        else:
+            state.update(json.dumps(part, sort_keys=True, ensure_ascii=False).encode())
+        state.update(b"\x00")
+    return state.hexdigest()
+
+
+def cache_folder() -> Path:
+    """Where tokenised texts are kept: `BRODMANN_CACHE`, or the user's cache folder."""
+    chosen = os.environ.get("BRODMANN_CACHE")
+    if chosen:
+        return Path(chosen)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "brodmann"
+
+
+def provenance() -> dict[str, Any]:
+    """Versions, hardware and git state: what a reader needs to trust or repeat the numbers."""
+    import datetime
+    import importlib.metadata as metadata
+    import platform
+
+    versions = {"python": platform.python_version()}
+    for name in ("brodmann", "torch", "transformers", "tokenizers", "accelerate", "datasets"):
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            versions[name] = metadata.version(name)
+    return {
+        "versions": versions,
+        "platform": platform.platform(),
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "git": _git_state(),
+        "command": sys.argv[1:],
+        "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    }
+
+
+def _processor() -> str:
+    import platform
+
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor()
+
+
+def _git_state() -> dict[str, Any] | None:
+    def git(*words: str) -> str:
+        return subprocess.run(
+            ["git", *words], capture_output=True, text=True, check=True, timeout=5
+        ).stdout.strip()
+
+    try:
+        return {"commit": git("rev-parse", "HEAD"), "changed": bool(git("status", "--porcelain"))}
+    except (OSError, subprocess.SubprocessError):
+        return None  # not a git checkout, or no git: nothing to record

@@ -1,0 +1,232 @@
+"""The `brodmann` command. Heavy imports stand inside the commands, so that --help is quick."""
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from brodmann import __version__
+from brodmann.errors import BrodmannError, InputError
+
+app = typer.Typer(
+    name="brodmann",
+    help="One Transformer encoder for many language tasks, and the map of its heads.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+ConfigPath = Annotated[Path, typer.Argument(help="configuration (TOML)", show_default=False)]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="change a setting, repeatable"),
+]
+Json = Annotated[bool, typer.Option("--json", help="print JSON for a program to read")]
+
+
+def main() -> None:
+    """Run the command; what a user can mend is one line on stderr, never a traceback."""
+    try:
+        app()
+    except BrodmannError as error:
+        _complain(str(error))
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        _complain("stopped")
+        sys.exit(130)
+    except BrokenPipeError:  # the reader of our output has gone: not our failure
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+
+
+def _complain(text: str) -> None:
+    # Of several processes one speaks; on a terminal a message is one line however long.
+    if int(os.environ.get("RANK", "0")) == 0:
+        print(f"brodmann: {' '.join(text.split())}", file=sys.stderr)
+
+
+@contextmanager
+def _view(as_json: bool) -> Iterator[Any]:
+    """The report function of a run: a live view, or nothing where a program reads or rank > 0."""
+    if as_json or int(os.environ.get("RANK", "0")) != 0:
+        yield lambda event, facts: None
+        return
+    from rich.console import Console
+
+    from brodmann.console import RunView
+
+    view = RunView(Console())
+    try:
+        yield view
+    finally:
+        view.close()
+
+
+def _loaded(config: Path, overrides: list[str] | None) -> Any:
+    from brodmann.config import load_config
+
+    return load_config(config, overrides)
+
+
+@app.callback(invoke_without_command=True)
+def version(
+    show: Annotated[bool, typer.Option("--version", help="print the version")] = False,
+) -> None:
+    if show:
+        print(f"brodmann {__version__}")
+        raise typer.Exit
+
+
+@app.command()
+def init(
+    folder: Annotated[Path, typer.Argument(help="where to write")] = Path(),
+) -> None:
+    """Write a commented starter configuration with small sample files.
+
+    Example: brodmann init mine && brodmann run mine/brodmann.toml
+    """
+    from brodmann.pipeline.init import write_starter
+
+    for path in write_starter(folder):
+        print(f"wrote {path}")
+    print(f"next: brodmann run {folder / 'brodmann.toml'}")
+
+
+@app.command()
+def run(config: ConfigPath, overrides: Overrides = None, as_json: Json = False) -> None:
+    """The whole chain: train, evaluate. Goes on with what is unfinished.
+
+    Example: brodmann run brodmann.toml --set training.epochs=1
+    """
+    settings, base = _loaded(config, overrides)
+    from brodmann.pipeline.run import run as run_all
+
+    with _view(as_json) as report:
+        result = run_all(settings, base, report)
+    if as_json:
+        print(json.dumps({"folder": str(settings.folder), **result}))
+
+
+@app.command()
+def train(config: ConfigPath, overrides: Overrides = None, as_json: Json = False) -> None:
+    """Train only; also over several processes.
+
+    Example: torchrun --nproc_per_node 2 -m brodmann train brodmann.toml
+    """
+    settings, base = _loaded(config, overrides)
+    from brodmann.pipeline.train import train as train_all
+
+    with _view(as_json) as report:
+        folder, _ = train_all(settings, base, report)
+    if int(os.environ.get("RANK", "0")) == 0:
+        text = f"model: {folder / 'model'}"
+        print(
+            json.dumps({"folder": str(folder), "model": str(folder / "model")}) if as_json else text
+        )
+
+
+@app.command()
+def evaluate(config: ConfigPath, overrides: Overrides = None, as_json: Json = False) -> None:
+    """Score a trained run on its validation and test splits.
+
+    Example: brodmann evaluate brodmann.toml --json
+    """
+    settings, base = _loaded(config, overrides)
+    from brodmann.pipeline.evaluate import evaluate as evaluate_all
+
+    with _view(as_json) as report:
+        result = evaluate_all(settings, base, report)
+    if as_json:
+        print(json.dumps(result))
+
+
+@app.command()
+def predict(
+    model: Annotated[Path, typer.Argument(help="run or model folder", show_default=False)],
+    file: Annotated[
+        Path | None, typer.Argument(help="table or lines of text; stdin if left out")
+    ] = None,
+    task: Annotated[str | None, typer.Option(help="one task only; otherwise all that fit")] = None,
+) -> None:
+    """Answer for every line (a text, or JSON with the task's columns): JSON lines to stdout.
+
+    Example: echo "A wonderful film." | brodmann predict runs/demo
+    """
+    from brodmann.pipeline.predict import answers, inputs_from_file, inputs_from_lines
+
+    if not model.is_dir():
+        raise InputError(f"{model}: no such folder, expected a run or a model folder")
+    inputs = inputs_from_lines(sys.stdin, "stdin") if file is None else inputs_from_file(file)
+    from brodmann.models.multitask import MultiTaskModel
+
+    loaded = MultiTaskModel.from_pretrained(model)
+    if task is not None:
+        loaded.spec(task)
+    for answer in answers(loaded, task, inputs):
+        print(json.dumps(answer, ensure_ascii=False), flush=True)
+
+
+@app.command()
+def tasks(
+    group: Annotated[str | None, typer.Option(help="only this group, e.g. builtin")] = None,
+    kind: Annotated[str | None, typer.Option(help="only this kind")] = None,
+    language: Annotated[str | None, typer.Option(help="only this language")] = None,
+    as_json: Json = False,
+) -> None:
+    """List the tasks that have a name.
+
+    Example: brodmann tasks --kind classification --language es
+    """
+    from dataclasses import asdict
+
+    from brodmann.data.catalogue import named_tasks
+
+    chosen = [
+        task
+        for task in named_tasks()
+        if (group is None or group in (task.group, task.name.partition("/")[0]))
+        and (kind is None or task.kind == kind)
+        and (language is None or task.language == language)
+    ]
+    if as_json:
+        print(json.dumps([asdict(task) for task in chosen]))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(header_style="bold")
+    for title in ("name", "kind", "group", "labels", "what"):
+        table.add_column(title, overflow="fold")
+    for task in chosen:
+        labels = ", ".join(task.labels) if task.labels else "–"
+        text = task.description + (" (generated)" if task.generated else "")
+        table.add_row(task.name, task.kind, task.group, labels, text)
+    Console().print(table)
+
+
+@app.command()
+def doctor(as_json: Json = False) -> None:
+    """Look at the environment: versions, processor, what is installed, what is not.
+
+    Example: brodmann doctor
+    """
+    from brodmann.pipeline.doctor import examine
+
+    facts = examine()
+    if as_json:
+        print(json.dumps(facts))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    for check in facts["checks"]:
+        mark = "[green]ok[/green]" if check["ok"] else "[yellow]–[/yellow]"
+        table.add_row(mark, check["name"], check["text"])
+    Console().print(table)

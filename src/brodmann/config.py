@@ -1,0 +1,222 @@
+"""The configuration: one TOML file, checked whole before anything is loaded.
+
+Only `cli` and `pipeline` see these objects; methods take plain keyword arguments.
+"""
+
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, field_validator
+
+from brodmann.artifacts import digest
+from brodmann.data.description import Section, TaskDescription, checked
+from brodmann.errors import InputError
+
+PositiveInt = Annotated[int, Field(gt=0)]
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class ModelSection(Section):
+    """[model]"""
+
+    backbone: str = Field("builtin:minilm", description="hub id, folder, or builtin:...")
+    architecture: str = "shared"
+    parameters: dict[str, Any] = Field(default_factory=dict)  # of the architecture
+    freeze: Literal["encoder"] | Share = 0.0
+    max_length: Annotated[int, Field(ge=8)] = 128
+    stride: Annotated[int, Field(ge=0)] = 32
+    dropout: Annotated[float, Field(ge=0, lt=1)] | None = None
+    attention: Literal["eager", "sdpa", "flash_attention_2", "flex_attention"] | None = None
+
+
+class TrainingSection(Section):
+    """[training]; the defaults are the papers'."""
+
+    epochs: PositiveInt = 5
+    max_steps: PositiveInt | None = None
+    batch_size: PositiveInt = 32
+    accumulation: PositiveInt = 1
+    learning_rate: Annotated[float, Field(gt=0)] = 2e-5
+    weight_decay: Annotated[float, Field(ge=0)] = 0.0
+    warmup: Share = 0.1
+    schedule: Literal["linear", "cosine", "constant"] = "linear"
+    clip: Annotated[float, Field(gt=0)] | None = 1.0
+    precision: Literal["float32", "bf16"] = "float32"
+    sampling: str = "proportional"
+    sampling_parameters: dict[str, Any] = Field(default_factory=dict)
+    bucketing: bool = True
+    gradient_checkpointing: bool = False
+    evaluate_every: PositiveInt | None = None
+    evaluation_batch_size: PositiveInt = 64
+    early_stopping: PositiveInt | None = None
+    keep: Literal["best", "last"] = "best"
+    checkpoint_every: PositiveInt | None = None
+    checkpoints: PositiveInt = 2
+
+
+class Config(Section):
+    """A whole run."""
+
+    name: str
+    output: str = Field("runs", description="the run folder is output/name")
+    seed: Annotated[int, Field(ge=0)] = 0
+    data_seed: Annotated[int, Field(ge=0)] = Field(0, description="divisions and draws of data")
+    data_dir: str | None = Field(None, description="where relative data paths start")
+    threads: PositiveInt | None = Field(None, description="of the processor; default: torch's own")
+    trackers: list[str] = Field(default_factory=list)
+    tasks: list[str | TaskDescription]
+    model: ModelSection = Field(default_factory=ModelSection.model_construct)
+    training: TrainingSection = Field(default_factory=TrainingSection)
+
+    @field_validator("name")
+    @classmethod
+    def _name_is_a_folder(cls, name: str) -> str:
+        if not name or not all(c.isalnum() or c in "_-." for c in name) or name.startswith("."):
+            raise ValueError("expected a folder name of letters, digits, '_', '-' and '.'")
+        return name
+
+    @field_validator("tasks")
+    @classmethod
+    def _some_task(cls, tasks: list[Any]) -> list[Any]:
+        if not tasks:
+            raise ValueError("expected at least one task")
+        return tasks
+
+    @property
+    def folder(self) -> Path:
+        return Path(self.output) / self.name
+
+    def resolved(self) -> dict[str, Any]:
+        """Every setting with its value, as stored in the run folder; without what is not set."""
+        return self.model_dump(exclude_none=True, exclude_defaults=False)
+
+    def fingerprint(self) -> str:
+        """Of what decides the result; where it is written and who watches do not."""
+        kept = {k: v for k, v in self.resolved().items() if k not in RESULT_DOES_NOT_DEPEND_ON}
+        return digest(kept)
+
+
+RESULT_DOES_NOT_DEPEND_ON = ("name", "output", "trackers", "threads")
+
+
+def load_config(path: Path, overrides: list[str] | None = None) -> tuple[Config, Path]:
+    """The configuration and the folder its relative data paths start from."""
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(
+            f"{path}: no such file; `brodmann init` writes one to start from"
+        ) from None
+    except IsADirectoryError:
+        raise InputError(f"{path}: is a folder, expected a TOML file") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: not TOML: {error}") from None
+    for override in overrides or []:
+        apply_override(values, override)
+    config = checked(Config, values, str(path))
+    base = path.parent if config.data_dir is None else path.parent / config.data_dir
+    return config, base
+
+
+def apply_override(values: dict[str, Any], override: str) -> None:
+    """`training.epochs=1` sets values["training"]["epochs"]; `tasks.0.limit=100` reaches a list."""
+    key, equals, text = override.partition("=")
+    if not equals or not key:
+        raise InputError(f"--set {override}: expected key=value, for example training.epochs=1")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text  # a bare word is a string
+    if key == "data_dir":
+        value = str(Path(str(value)).resolve())  # typed in a shell: relative to where one stands
+    *path, last = key.split(".")
+    place: Any = values
+    for part in path:
+        if isinstance(place, list):
+            place = _element(place, part, override)
+            continue
+        place = place.setdefault(part, {})
+        if not isinstance(place, dict | list):
+            raise InputError(f"--set {override}: '{part}' is not a table")
+    if isinstance(place, list):
+        _element(place, last, override)
+        place[int(last)] = value
+    else:
+        place[last] = value
+
+
+def _element(place: list[Any], part: str, override: str) -> Any:
+    if not part.isdecimal() or int(part) >= len(place):
+        raise InputError(f"--set {override}: '{part}' is not one of the {len(place)} entries")
+    element = place[int(part)]
+    if isinstance(element, str):  # a task given by name alone becomes a table that can be added to
+        element = place[int(part)] = {"use": element}
+    return element
+
+
+def to_toml(values: dict[str, Any]) -> str:
+    import tomli_w
+
+    return tomli_w.dumps(values)
+
+
+STARTER = """\
+# A run of Brodmann: `brodmann run brodmann.toml`. Delete what you do not need.
+# Paths of data are relative to this file; the run folder is output/name, from where you stand.
+
+name = "first"
+output = "runs"
+seed = 0
+
+# One table a task. Kinds and their columns:
+#   classification  text, [text_pair], label         one of several labels
+#   multilabel      text, [text_pair], label         any number of labels ("a|b", or a JSON list)
+#   regression      text, [text_pair], label         a number
+#   choice          text, choices, label             which of the choices
+#   span            question, context, answer        a stretch of the context (or nothing)
+#   tokens          tokens, tags                     a tag a word (entities)
+# Files: .csv .tsv .jsonl .parquet (text files also as .gz), or a folder of splits; hub = "id".
+# Without `validation` a tenth of the training examples is held out.
+
+[[tasks]]
+name = "mood"
+kind = "classification"
+train = "reviews.csv"
+text = "text"
+label = "mood"
+# labels = ["negative", "positive"]   # found in the data if left out
+# class_weights = "balanced"
+# metric = "f1"                       # accuracy is the default
+
+[[tasks]]
+name = "subject"                      # a second label column of the same file
+kind = "classification"
+train = "reviews.csv"
+text = "text"
+label = "subject"
+
+[[tasks]]
+name = "names"
+kind = "tokens"
+train = "names.jsonl"
+tokens = "tokens"
+tags = "tags"
+# weight = 0.5                        # its loss counts half
+
+[model]
+backbone = "builtin:minilm"           # or a hub id, a folder, builtin:tiny
+architecture = "shared"               # or "single": one model per task
+# freeze = 0.5                        # lowest half of the layers; "encoder": all of it
+max_length = 128
+
+[training]
+epochs = 3
+batch_size = 32
+learning_rate = 5e-5
+precision = "bf16"                    # or "float32"
+sampling = "proportional"             # uniform, sqrt, temperature, annealed
+# sampling_parameters = { tau = 2.0 }
+# evaluate_every = 200                # steps; otherwise after every epoch
+# early_stopping = 3
+"""

@@ -1,0 +1,179 @@
+"""What a run looks like in a terminal: progress with time left, and tables of scores."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+
+class RunView:
+    """The events of a run as lines and bars; `view(event, facts)` is the report function."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.bar: Progress | None = None
+        self.bar_task: TaskID | None = None
+        self.smooth: float | None = None
+        self.begin = (0.0, 0)  # time and examples when this sitting began
+        self.next_line = 0.0
+        self.shown: dict[str, Callable[[dict[str, Any]], None]] = {
+            "stage": self._stage,
+            "note": self._note,
+            "tasks": self._tasks,
+            "start": self._start,
+            "resume": self._resume,
+            "step": self._step,
+            "evaluate": self._evaluate,
+            "evaluated": self._evaluated,
+            "end": self._end,
+            "evaluation starts": self._evaluation_starts,
+            "evaluation goes on": self._evaluation_goes_on,
+            "done": self._done,
+            "scores": self._scores,
+        }
+
+    def __call__(self, event: str, facts: dict[str, Any]) -> None:
+        if event in self.shown:
+            self.shown[event](facts)
+
+    def close(self) -> None:
+        if self.bar is not None:
+            self.bar.stop()
+            self.bar = None
+
+    def _stage(self, facts: dict[str, Any]) -> None:
+        self.console.print(f"[dim]{facts['text']} …[/dim]")
+
+    def _note(self, facts: dict[str, Any]) -> None:
+        self.console.print(f"[yellow]note:[/yellow] {facts['text']}", highlight=False)
+
+    def _tasks(self, facts: dict[str, Any]) -> None:
+        table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
+        for title in ("task", "kind", "labels", "train", "validation", "test", "metric"):
+            right = title in ("train", "validation", "test")
+            table.add_column(title, justify="right" if right else "left")
+        for task in facts["tasks"]:
+            labels = len(task.spec.labels) if task.spec.labels else "–"
+            sizes = [
+                f"{task.sizes[s]:,}" if s in task.sizes else "–"
+                for s in ("train", "validation", "test")
+            ]
+            table.add_row(task.name, task.spec.kind, str(labels), *sizes, task.spec.metric)
+        self.console.print(table)
+        if any(task.spec.generated for task in facts["tasks"]):
+            self.console.print(
+                "[dim]builtin/ tasks are generated text, for trying things out[/dim]"
+            )
+        for task in facts["tasks"]:
+            for note in task.notes:
+                self._note({"text": note})
+
+    def _start(self, facts: dict[str, Any]) -> None:
+        counts = facts["parameters"]
+        self.console.print(
+            f"{counts['total'] / 1e6:.1f} M parameters, {counts['trainable'] / 1e6:.1f} M trained; "
+            f"{facts['steps']:,} steps on {facts['device']}, {facts['threads']} thread(s)"
+            + (f", {facts['world']} processes" if facts["world"] > 1 else ""),
+            highlight=False,
+        )
+        for name, task in facts["tasks"].items():
+            if task["truncated"] > 0:
+                share = f"{100 * task['truncated']:.1f} %"
+                self._note({"text": f"{name}: {share} of the training texts are cut at max_length"})
+        self.begin = (time.monotonic(), -1)
+        self._open_bar("training", facts["steps"], facts["step"])
+
+    def _open_bar(self, name: str, total: int, done: int = 0) -> None:
+        self.close()
+        self.bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=30),
+            TextColumn("{task.completed:,.0f}/{task.total:,.0f}"),
+            TextColumn("{task.fields[facts]}"),
+            TimeRemainingColumn(compact=True),
+            TextColumn("left"),
+            console=self.console,
+            transient=True,
+            disable=not self.console.is_terminal,
+        )
+        self.bar_task = self.bar.add_task(name, total=total, completed=done, facts="")
+        self.bar.start()
+
+    def _resume(self, facts: dict[str, Any]) -> None:
+        self.console.print(
+            f"going on from step {facts['step']:,} of {facts['steps']:,}", highlight=False
+        )
+
+    def _step(self, facts: dict[str, Any]) -> None:
+        now = time.monotonic()
+        if self.begin[1] < 0:
+            self.begin = (now, facts["examples"])  # the first step warms up: do not count it
+        speed = (facts["examples"] - self.begin[1]) / max(now - self.begin[0], 1e-9)
+        for _, loss in facts["losses"]:
+            self.smooth = loss if self.smooth is None else 0.95 * self.smooth + 0.05 * loss
+        text = f"{speed:,.0f} examples/s  loss {self.smooth:.3f}"
+        if self.bar is not None and self.bar_task is not None:
+            self.bar.update(self.bar_task, completed=facts["step"], facts=text)
+        if not self.console.is_terminal and now >= self.next_line:
+            self.next_line = now + 30  # a log file gets a line now and then instead of a bar
+            self.console.print(
+                f"step {facts['step']:,}/{facts['steps']:,}  {text}", highlight=False
+            )
+
+    def _evaluate(self, facts: dict[str, Any]) -> None:
+        if self.bar is not None and self.bar_task is not None:
+            self.bar.update(self.bar_task, facts="evaluating")
+
+    def _evaluated(self, facts: dict[str, Any]) -> None:
+        scores = "  ".join(f"{name} {100 * score:.1f}" for name, score in facts["primary"].items())
+        best = " [green](best so far)[/green]" if facts["best"] == facts["step"] else ""
+        self.console.print(
+            f"step {facts['step']:,}: mean [bold]{100 * facts['mean']:.1f}[/bold]  {scores}{best}",
+            highlight=False,
+        )
+
+    def _end(self, facts: dict[str, Any]) -> None:
+        self.close()
+        examples = sum(facts["examples"].values())
+        self.console.print(
+            f"trained on {examples:,} examples in {facts['seconds']:.0f} s "
+            f"({examples / max(facts['seconds'], 1e-9):.0f} examples/s)",
+            highlight=False,
+        )
+
+    def _evaluation_starts(self, facts: dict[str, Any]) -> None:
+        self._open_bar("evaluating", facts["examples"])
+
+    def _evaluation_goes_on(self, facts: dict[str, Any]) -> None:
+        if self.bar is not None and self.bar_task is not None:
+            self.bar.advance(self.bar_task, facts["items"])
+
+    def _done(self, facts: dict[str, Any]) -> None:
+        self.console.print(f"{facts['text']}: {facts['folder']}", highlight=False)
+
+    def _scores(self, facts: dict[str, Any]) -> None:
+        self.close()
+        self.console.print(score_table(facts["tasks"], facts["splits"]))
+        folder: Path = facts["folder"]
+        self.console.print(
+            f"model: {folder / 'model'}   scores: {folder / 'metrics.json'}", highlight=False
+        )
+
+
+def score_table(tasks: list[Any], splits: dict[str, Any]) -> Table:
+    """Scores in percent beside what answers without reading would get."""
+    table = Table(title="scores (%)", title_justify="left", header_style="bold")
+    for title in ("task", "metric", "trivial", *splits):
+        table.add_column(title, justify="left" if title in ("task", "metric") else "right")
+    for task in tasks:
+        first = next(results[task.name] for results in splits.values() if task.name in results)
+        cells = [
+            f"{100 * results[task.name]['score']:.1f}" if task.name in results else "–"
+            for results in splits.values()
+        ]
+        table.add_row(task.name, first["metric"], f"{100 * first['trivial']:.1f}", *cells)
+    return table

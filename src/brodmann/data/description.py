@@ -1,0 +1,132 @@
+"""How a task is described: in a configuration, in a file of its own, or as keyword arguments.
+
+One schema for all three, so that a wrong key gets the same answer everywhere.
+"""
+
+import types
+import typing
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from brodmann.errors import InputError, did_you_mean
+
+Columns = str | list[str]
+PositiveInt = Annotated[int, Field(gt=0)]
+
+
+class Section(BaseModel):
+    """Keys that nobody declared are an error; numbers are not silently made from strings."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, arbitrary_types_allowed=True)
+
+
+SectionType = TypeVar("SectionType", bound=Section)
+
+
+class TaskDescription(Section):
+    """Where a task's examples are, which columns hold what, and how it counts."""
+
+    use: str | None = Field(None, description="a named task to start from, e.g. builtin/sentiment")
+    name: str | None = Field(None, description="its name in scores, files and predict")
+    kind: str | None = Field(None, description="what is asked: classification, regression, ...")
+
+    data: Any = Field(None, description="file with all examples, or a folder of splits")
+    train: Any = None
+    validation: Any = None
+    test: Any = None
+    hub: str | None = Field(None, description="dataset id of the Hugging Face hub")
+    hub_config: str | None = None
+    encoding: str = "utf-8"
+
+    text: Columns | None = Field(None, description="column; several are joined by a space")
+    text_pair: Columns | None = None
+    label: str | None = None
+    choices: Columns | None = Field(None, description="a column with a list, or several columns")
+    question: Columns | None = None
+    context: str | None = None
+    answer: str | None = Field(None, description="text, or the hub's {text, answer_start}")
+    answer_start: str | None = None
+    tokens: str | None = None
+    tags: str | None = None
+
+    labels: list[str] | None = Field(None, description="label names in order; found if left out")
+    separator: str = Field("|", description="between the labels of a multi-label cell")
+    skip_unlabelled: bool = Field(False, description="leave out rows with an empty label")
+    validation_share: float = Field(0.1, gt=0, lt=1, description="held out if no validation set")
+    limit: PositiveInt | dict[Literal["train", "validation", "test"], PositiveInt] | None = None
+
+    metric: str | None = Field(None, description="the primary metric")
+    weight: float = Field(1.0, gt=0, description="multiplies the task's loss")
+    class_weights: Literal["balanced"] | dict[str, float] | None = None
+    group: str | None = Field(None, description="a family of tasks, for clusters")
+    language: str | None = None
+
+    @field_validator("labels")
+    @classmethod
+    def _labels_are_distinct(cls, labels: list[str] | None) -> list[str] | None:
+        if labels is not None and len(set(labels)) < len(labels):
+            raise ValueError("a label name stands twice")
+        if labels is not None and len(labels) < 2:
+            raise ValueError("expected at least two label names")
+        return labels
+
+    @field_validator("class_weights")
+    @classmethod
+    def _weights_are_positive(cls, weights: Any) -> Any:
+        if isinstance(weights, dict) and any(not weight > 0 for weight in weights.values()):
+            raise ValueError("every class weight must be above 0")
+        return weights
+
+
+def checked(section: type[SectionType], values: dict[str, Any], where: str) -> SectionType:
+    """`values` as a `section`, or one line: where, which key, what was found and expected."""
+    try:
+        return section.model_validate(values)
+    except ValidationError as error:
+        raise InputError(explain(error, section, where)) from None
+
+
+def explain(error: ValidationError, section: type[BaseModel], where: str) -> str:
+    # A union reports one problem per member: the deepest one is nearest to what the user meant.
+    problems = error.errors(include_url=False)
+    problem = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])
+    # Members of a union appear in the location by their type's name: only real keys are shown.
+    path = [part for part in problem["loc"] if isinstance(part, int) or part.isidentifier()]
+    path = [part for part in path if part not in ("str", "float", "int", "list", "dict", "bool")]
+    key = ".".join(str(part) for part in path)
+    if problem["type"] == "extra_forbidden":
+        known = _keys_at(section, path[:-1])
+        return f"{where}: unknown key '{key}'{did_you_mean(str(path[-1]), known)}"
+    found = problem["input"]
+    shown = f"{found!r:.80}" if not isinstance(found, dict) else "a table"
+    expected = problem["msg"].removeprefix("Value error, ")
+    if problem["type"] == "missing":
+        return f"{where}: the key '{key}' is missing"
+    return f"{where}: {key} = {shown}: {expected[0].lower()}{expected[1:]}"
+
+
+def _keys_at(section: type[BaseModel], path: list[Any]) -> list[str]:
+    """The keys that the table at `path` knows."""
+    for part in path:
+        if isinstance(part, int):
+            continue
+        field = section.model_fields.get(part)
+        inner = (
+            next((t for t in _members(field.annotation) if _is_section(t)), None) if field else None
+        )
+        if inner is None:
+            return []
+        section = inner
+    return list(section.model_fields)
+
+
+def _members(annotation: Any) -> list[Any]:
+    origin = typing.get_origin(annotation)
+    if origin in (typing.Union, types.UnionType, list, dict, Annotated):
+        return [m for argument in typing.get_args(annotation) for m in _members(argument)]
+    return [annotation]
+
+
+def _is_section(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)

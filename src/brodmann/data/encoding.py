@@ -1,0 +1,179 @@
+"""Texts as token ids, made once and kept: flat arrays that a batch is cut from.
+
+A *row* is one sequence the encoder reads, an *item* what a batch counts (one row, or the rows of
+one question's choices), an *example* what the user gave (a long context makes several items).
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from brodmann.artifacts import Array, cache_folder, digest, write_bytes
+
+if TYPE_CHECKING:
+    from brodmann.data.tasks import Example, TaskSpec
+
+CACHE_VERSION = 1  # raise it when the arrays of an encoding change their meaning
+IGNORED = -100  # torch's own mark for a label that does not count
+
+
+@dataclass
+class Encoded:
+    """One split of one task, tokenised."""
+
+    ids: Array  # (token,) all rows one after the other
+    starts: Array  # (row + 1,) where each row begins in `ids`
+    item_rows: Array  # (item + 1,) the first row of each item
+    item_example: Array  # (item,)
+    truncated: int  # examples that lost text
+    types: Array | None = None  # (token,) segment of each token, where the tokenizer has segments
+    labels: dict[str, Array] = field(default_factory=dict)  # one entry per item, or per token
+    places: dict[str, Array] = field(default_factory=dict)  # per token: where in the text it stands
+
+    @property
+    def items(self) -> int:
+        return len(self.item_example)
+
+    @property
+    def examples(self) -> int:
+        return int(self.item_example.max()) + 1 if len(self.item_example) else 0
+
+    def lengths(self) -> Array:
+        """The longest row of each item: what bucketing sorts by."""
+        rows = np.diff(self.starts)
+        return np.maximum.reduceat(rows, self.item_rows[:-1]) if len(rows) else rows
+
+    def subset(self, items: int) -> "Encoded":
+        """The first `items` items, for a quick look at a few examples."""
+        rows = int(self.item_rows[items])
+        tokens = int(self.starts[rows])
+        size = {self.items: items, len(self.ids): tokens}
+        return Encoded(
+            ids=self.ids[:tokens],
+            starts=self.starts[: rows + 1],
+            item_rows=self.item_rows[: items + 1],
+            item_example=self.item_example[:items],
+            truncated=0,
+            types=None if self.types is None else self.types[:tokens],
+            labels={name: values[: size[len(values)]] for name, values in self.labels.items()},
+            places={name: values[:tokens] for name, values in self.places.items()},
+        )
+
+
+def encode_task(
+    examples: Sequence["Example"],
+    spec: "TaskSpec",
+    tokenizer: Any,
+    *,
+    max_length: int,
+    stride: int,
+    cache: bool = True,
+) -> Encoded:
+    """Tokenise, or take what an earlier run with the same texts and tokenizer has left."""
+    from brodmann.data.kinds import KINDS
+
+    if not cache:
+        return KINDS[spec.kind].encode(examples, spec, tokenizer, max_length, stride)
+    key = digest(
+        [CACHE_VERSION, max_length, stride, spec.kind, spec.labels, spec.target_mean],
+        [spec.target_scale, spec.unanswerable, spec.scheme],
+        tokenizer_fingerprint(tokenizer),
+        list(examples),
+    )
+    path = cache_folder() / "tokens" / f"{key}.npz"
+    if path.is_file():
+        try:
+            return _load(path)
+        except (OSError, ValueError, KeyError, EOFError):
+            path.unlink(missing_ok=True)  # a damaged cache file is made again
+    encoded = KINDS[spec.kind].encode(examples, spec, tokenizer, max_length, stride)
+    _save(encoded, path)
+    return encoded
+
+
+def tokenizer_fingerprint(tokenizer: Any) -> str:
+    """Everything that decides the ids: the whole tokenizer, special tokens included."""
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    state = backend.to_str() if backend is not None else json.dumps(tokenizer.get_vocab())
+    return digest(
+        [state, tokenizer.padding_side, tokenizer.truncation_side, tokenizer.name_or_path]
+    )
+
+
+def encode_texts(
+    tokenizer: Any, first: Sequence[str], second: Sequence[str] | None, max_length: int
+) -> tuple[Array, Array, Array | None, int]:
+    """One row a text or pair, cut to `max_length`: ids, starts, segments, how many were cut."""
+    pairs = (list(first),) if second is None else (list(first), list(second))
+    whole = tokenizer(*pairs, truncation=False, return_attention_mask=False, verbose=False)
+    rows = list(whole["input_ids"])
+    types = list(whole["token_type_ids"]) if "token_type_ids" in whole else None
+    long = [index for index, row in enumerate(rows) if len(row) > max_length]
+    if long:
+        # Only the long ones a second time: the tokenizer knows how to cut around special tokens.
+        cut = tokenizer(
+            *([texts[index] for index in long] for texts in pairs),
+            truncation=True,
+            max_length=max_length,
+            return_attention_mask=False,
+        )
+        for place, index in enumerate(long):
+            rows[index] = cut["input_ids"][place]
+            if types is not None:
+                types[index] = cut["token_type_ids"][place]
+    ids, starts = flatten(rows)
+    return ids, starts, None if types is None else flatten(types, np.uint8)[0], len(long)
+
+
+def flatten(rows: Sequence[Sequence[int]], dtype: Any = np.int32) -> tuple[Array, Array]:
+    starts = np.zeros(len(rows) + 1, dtype=np.int64)
+    np.cumsum([len(row) for row in rows], out=starts[1:])
+    ids = np.fromiter((i for row in rows for i in row), dtype=dtype, count=int(starts[-1]))
+    return ids, starts
+
+
+def one_row_an_example(tokenizer: Any, examples: Sequence["Example"], max_length: int) -> Encoded:
+    """The encoding of every kind that reads one text or one pair."""
+    pair = [example.get("text_pair") for example in examples]
+    second = None if all(text is None for text in pair) else [text or "" for text in pair]
+    texts = [example["text"] for example in examples]
+    ids, starts, types, truncated = encode_texts(tokenizer, texts, second, max_length)
+    count = np.arange(len(examples) + 1)
+    return Encoded(ids, starts, count, count[:-1], truncated, types)
+
+
+def _save(encoded: Encoded, path: Path) -> None:
+    import io
+
+    arrays = {"ids": encoded.ids, "starts": encoded.starts, "item_rows": encoded.item_rows}
+    arrays |= {"item_example": encoded.item_example, "truncated": np.array(encoded.truncated)}
+    if encoded.types is not None:
+        arrays["types"] = encoded.types
+    arrays |= {f"labels.{name}": values for name, values in encoded.labels.items()}
+    arrays |= {f"places.{name}": values for name, values in encoded.places.items()}
+    buffer = io.BytesIO()
+    np.savez(buffer, allow_pickle=False, **arrays)
+    write_bytes(path, buffer.getvalue())
+
+
+def _load(path: Path) -> Encoded:
+    with np.load(path, allow_pickle=False) as file:
+        arrays = {name: file[name] for name in file.files}
+    return Encoded(
+        ids=arrays["ids"],
+        starts=arrays["starts"],
+        item_rows=arrays["item_rows"],
+        item_example=arrays["item_example"],
+        truncated=int(arrays["truncated"]),
+        types=arrays.get("types"),
+        labels=_with_prefix(arrays, "labels."),
+        places=_with_prefix(arrays, "places."),
+    )
+
+
+def _with_prefix(arrays: dict[str, Array], prefix: str) -> dict[str, Array]:
+    return {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}

@@ -1,0 +1,117 @@
+"""Classification of one text or a pair into one of several labels.
+
+Loss: cross-entropy, times the weight of the true class where classes are weighted.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from brodmann.artifacts import Array
+from brodmann.data.encoding import Encoded, one_row_an_example
+from brodmann.data.metrics import classification_scores
+from brodmann.data.tasks import Example, TaskSpec, label_index, label_names, read_texts
+from brodmann.errors import InputError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+HEAD = "sequence"
+REQUIRED = ("text", "label")
+OPTIONAL = ("text_pair",)
+TARGETS = ("label",)
+METRICS = ("accuracy", "f1", "macro_f1", "matthews")
+WEIGHTED_CLASSES = True
+
+
+def read(row: Mapping[str, Any], spec: TaskSpec, labelled: bool) -> Example:
+    example = read_texts(row)
+    if labelled:
+        label = row["label"]
+        if isinstance(label, list | dict):
+            raise InputError(
+                f"label: expected one label, found a {type(label).__name__}"
+                " (for several labels a text use kind 'multilabel')"
+            )
+        example["label"] = label
+    return example
+
+
+def settle(spec: TaskSpec, splits: Mapping[str, Sequence[Example]]) -> TaskSpec:
+    present = label_names(example["label"] for example in splits["train"])
+    if len(present) < 2:
+        raise InputError(
+            f"task '{spec.name}': every training example has the label '{present[0]}', "
+            "expected at least two classes"
+        )
+    everywhere = (example["label"] for examples in splits.values() for example in examples)
+    return replace(spec, labels=spec.labels or label_names(everywhere))
+
+
+def target(example: Example, spec: TaskSpec) -> Example:
+    return {**example, "label": label_index(example["label"], spec)}
+
+
+def strata(examples: Sequence[Example], spec: TaskSpec) -> list[Any]:
+    return [example["label"] for example in examples]
+
+
+def outputs(spec: TaskSpec) -> int:
+    return len(spec.label_list)
+
+
+def encode(
+    examples: Sequence[Example], spec: TaskSpec, tokenizer: Any, max_length: int, stride: int
+) -> Encoded:
+    encoded = one_row_an_example(tokenizer, examples, max_length)
+    if all("label" in example for example in examples):
+        encoded.labels["label"] = np.array([example["label"] for example in examples], np.int64)
+    return encoded
+
+
+def loss(logits: "Tensor", labels: dict[str, "Tensor"], spec: TaskSpec) -> "Tensor":
+    from torch.nn import functional
+
+    losses = functional.cross_entropy(logits.float(), labels["label"], reduction="none")
+    if spec.class_weights is not None:
+        losses = losses * logits.new_tensor(spec.class_weights).float()[labels["label"]]
+    return losses
+
+
+def predict(
+    outputs: Sequence[Array], encoded: Encoded, examples: Sequence[Example], spec: TaskSpec
+) -> list[dict[str, Any]]:
+    predictions = []
+    for logits in outputs:
+        probabilities = np.exp(logits - logits.max())
+        probabilities /= probabilities.sum()
+        best = int(probabilities.argmax())
+        predictions.append(
+            {
+                "label": spec.label_list[best],
+                "score": float(probabilities[best]),
+                "probabilities": dict(zip(spec.label_list, map(float, probabilities), strict=True)),
+            }
+        )
+    return predictions
+
+
+def score(
+    predictions: Sequence[dict[str, Any]], examples: Sequence[Example], spec: TaskSpec
+) -> dict[str, float]:
+    place = {name: index for index, name in enumerate(spec.label_list)}
+    predicted = [place[prediction["label"]] for prediction in predictions]
+    return classification_scores(
+        [example["label"] for example in examples], predicted, len(spec.label_list)
+    )
+
+
+def trivial(
+    train: Sequence[Example], examples: Sequence[Example], spec: TaskSpec
+) -> list[dict[str, Any]]:
+    """The majority class of the training examples."""
+    majority = Counter(example["label"] for example in train).most_common(1)[0][0]
+    return [{"label": spec.label_list[majority]} for _ in examples]

@@ -1,0 +1,126 @@
+"""Any number of labels for one text or a pair.
+
+Loss: binary cross-entropy, averaged over the labels. A label is given when its probability is at
+least one half.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from brodmann.artifacts import Array
+from brodmann.data.encoding import Encoded, one_row_an_example
+from brodmann.data.metrics import multilabel_scores
+from brodmann.data.tasks import Example, TaskSpec, label_index, label_names, read_texts
+from brodmann.errors import InputError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+HEAD = "sequence"
+REQUIRED = ("text", "label")
+OPTIONAL = ("text_pair",)
+TARGETS = ("label",)
+METRICS = ("micro_f1", "macro_f1", "exact_match")
+WEIGHTED_CLASSES = False
+
+THRESHOLD = 0.5
+
+
+def read(row: Mapping[str, Any], spec: TaskSpec, labelled: bool) -> Example:
+    example = read_texts(row)
+    if labelled:
+        example["label"] = _several(row["label"], spec.separator)
+    return example
+
+
+def _several(cell: Any, separator: str) -> list[Any]:
+    """A list, a JSON list in a cell, or names with the task's separator between them."""
+    if isinstance(cell, list):
+        return cell
+    if isinstance(cell, str) and cell.lstrip().startswith("["):
+        try:
+            names = json.loads(cell)
+        except json.JSONDecodeError as error:
+            raise InputError(f"label: broken JSON list ({error.msg})") from None
+        return list(names)
+    if isinstance(cell, str):
+        return [name.strip() for name in cell.split(separator) if name.strip()]
+    return [cell]
+
+
+def settle(spec: TaskSpec, splits: Mapping[str, Sequence[Example]]) -> TaskSpec:
+    labels = spec.labels or label_names(
+        label for examples in splits.values() for example in examples for label in example["label"]
+    )
+    if not labels:
+        raise InputError(f"task '{spec.name}': no example has a label")
+    return replace(spec, labels=labels)
+
+
+def target(example: Example, spec: TaskSpec) -> Example:
+    indices = {label_index(label, spec) for label in example["label"]}
+    return {**example, "label": [int(i in indices) for i in range(len(spec.label_list))]}
+
+
+def strata(examples: Sequence[Example], spec: TaskSpec) -> list[Any]:
+    return [tuple(map(str, example["label"])) for example in examples]
+
+
+def outputs(spec: TaskSpec) -> int:
+    return len(spec.label_list)
+
+
+def encode(
+    examples: Sequence[Example], spec: TaskSpec, tokenizer: Any, max_length: int, stride: int
+) -> Encoded:
+    encoded = one_row_an_example(tokenizer, examples, max_length)
+    if all("label" in example for example in examples):
+        encoded.labels["label"] = np.array([example["label"] for example in examples], np.float32)
+    return encoded
+
+
+def loss(logits: "Tensor", labels: dict[str, "Tensor"], spec: TaskSpec) -> "Tensor":
+    from torch.nn import functional
+
+    return functional.binary_cross_entropy_with_logits(
+        logits.float(), labels["label"], reduction="none"
+    ).mean(dim=1)
+
+
+def predict(
+    outputs: Sequence[Array], encoded: Encoded, examples: Sequence[Example], spec: TaskSpec
+) -> list[dict[str, Any]]:
+    predictions = []
+    for logits in outputs:
+        probabilities = dict(zip(spec.label_list, map(float, _sigmoid(logits)), strict=True))
+        given = [label for label, p in probabilities.items() if p >= THRESHOLD]
+        predictions.append({"labels": given, "probabilities": probabilities})
+    return predictions
+
+
+def _sigmoid(logits: Array) -> Array:
+    return np.asarray(0.5 * (1 + np.tanh(0.5 * logits)))  # no overflow at either end
+
+
+def score(
+    predictions: Sequence[dict[str, Any]], examples: Sequence[Example], spec: TaskSpec
+) -> dict[str, float]:
+    predicted = [
+        [int(name in prediction["labels"]) for name in spec.label_list]
+        for prediction in predictions
+    ]
+    return multilabel_scores([example["label"] for example in examples], predicted)
+
+
+def trivial(
+    train: Sequence[Example], examples: Sequence[Example], spec: TaskSpec
+) -> list[dict[str, Any]]:
+    """The labels that more than half of the training examples have; if none, the commonest one."""
+    share = np.mean([example["label"] for example in train], axis=0)
+    threshold = min(THRESHOLD, float(share.max()))
+    given = [name for name, s in zip(spec.label_list, share, strict=True) if s >= threshold]
+    return [{"labels": given} for _ in examples]

@@ -1,0 +1,106 @@
+r"""A number for one text or a pair.
+
+Learnt in standard units: the head predicts $z$, the value is $\mu + \sigma z$ with the mean and
+spread of the training values, so that a task in dollars and one in stars train alike.
+Loss: $(z - (y - \mu)/\sigma)^2$.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from brodmann.artifacts import Array
+from brodmann.data.encoding import Encoded, one_row_an_example
+from brodmann.data.metrics import regression_scores
+from brodmann.data.tasks import Example, TaskSpec, read_texts
+from brodmann.errors import InputError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+HEAD = "sequence"
+REQUIRED = ("text", "label")
+OPTIONAL = ("text_pair",)
+TARGETS = ("label",)
+METRICS = ("spearman", "pearson", "r2", "mean_squared_error")
+WEIGHTED_CLASSES = False
+
+STRATA = 10
+
+
+def read(row: Mapping[str, Any], spec: TaskSpec, labelled: bool) -> Example:
+    example = read_texts(row)
+    if labelled:
+        try:
+            example["label"] = float(row["label"])
+        except (TypeError, ValueError):
+            raise InputError(f"label: expected a number, found {row['label']!r}") from None
+        if not math.isfinite(example["label"]):
+            raise InputError(f"label: expected a finite number, found {row['label']!r}")
+    return example
+
+
+def settle(spec: TaskSpec, splits: Mapping[str, Sequence[Example]]) -> TaskSpec:
+    values = np.array([example["label"] for example in splits["train"]])
+    if values.std() == 0:
+        raise InputError(
+            f"task '{spec.name}': every example has the value {values[0]:g}, "
+            "expected at least two different values"
+        )
+    return replace(spec, target_mean=float(values.mean()), target_scale=float(values.std()))
+
+
+def target(example: Example, spec: TaskSpec) -> Example:
+    return example
+
+
+def strata(examples: Sequence[Example], spec: TaskSpec) -> list[Any]:
+    """Tenths of the values, by rank."""
+    values = np.array([example["label"] for example in examples])
+    edges = np.quantile(values, np.linspace(0, 1, STRATA + 1)[1:-1])
+    return [int(stratum) for stratum in np.searchsorted(edges, values)]
+
+
+def outputs(spec: TaskSpec) -> int:
+    return 1
+
+
+def encode(
+    examples: Sequence[Example], spec: TaskSpec, tokenizer: Any, max_length: int, stride: int
+) -> Encoded:
+    encoded = one_row_an_example(tokenizer, examples, max_length)
+    if all("label" in example for example in examples):
+        values = np.array([example["label"] for example in examples])
+        units = (values - spec.target_mean) / spec.target_scale
+        encoded.labels["label"] = units.astype(np.float32)
+    return encoded
+
+
+def loss(logits: "Tensor", labels: dict[str, "Tensor"], spec: TaskSpec) -> "Tensor":
+    return (logits[:, 0].float() - labels["label"]).square()
+
+
+def predict(
+    outputs: Sequence[Array], encoded: Encoded, examples: Sequence[Example], spec: TaskSpec
+) -> list[dict[str, Any]]:
+    return [{"value": float(z[0]) * spec.target_scale + spec.target_mean} for z in outputs]
+
+
+def score(
+    predictions: Sequence[dict[str, Any]], examples: Sequence[Example], spec: TaskSpec
+) -> dict[str, float]:
+    return regression_scores(
+        [example["label"] for example in examples],
+        [prediction["value"] for prediction in predictions],
+    )
+
+
+def trivial(
+    train: Sequence[Example], examples: Sequence[Example], spec: TaskSpec
+) -> list[dict[str, Any]]:
+    """The mean of the training values."""
+    mean = float(np.mean([example["label"] for example in train]))
+    return [{"value": mean} for _ in examples]

@@ -1,0 +1,225 @@
+"""Span extraction: the answer to a question is a stretch of a context, or not there.
+
+A context longer than the encoder takes is read in overlapping windows; each window is one item, and
+an example is the question with all its windows. Where the answer is not in a window (or nowhere),
+the target is the first token. Loss: mean of the cross-entropies of the first and the last token.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from brodmann.artifacts import Array
+from brodmann.data.encoding import Encoded, flatten
+from brodmann.data.metrics import span_scores
+from brodmann.data.tasks import Example, TaskSpec, one_text
+from brodmann.errors import InputError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+HEAD = "span"
+REQUIRED = ("question", "context", "answer")
+OPTIONAL = ("answer_start",)
+TARGETS = ("answer", "answer_start")
+METRICS = ("f1", "exact_match")
+WEIGHTED_CLASSES = False
+
+LONGEST_ANSWER = 30  # tokens, as in SQuAD's evaluation since BERT
+
+
+def read(row: Mapping[str, Any], spec: TaskSpec, labelled: bool) -> Example:
+    context = one_text(row, "context")
+    example: Example = {"question": one_text(row, "question"), "context": context}
+    if labelled:
+        example["answers"] = _answers(row, context)
+    return example
+
+
+def _answers(row: Mapping[str, Any], context: str) -> list[tuple[str, int]]:
+    """Every right answer with its place; an empty list where the context has none."""
+    answer, start = row["answer"], row.get("answer_start")
+    if isinstance(answer, Mapping):  # the hub's form: {"text": [...], "answer_start": [...]}
+        texts, starts = list(answer.get("text", [])), list(answer.get("answer_start", []))
+    elif isinstance(answer, list):
+        texts, starts = answer, start if isinstance(start, list) else [None] * len(answer)
+    else:
+        texts, starts = ([] if answer in (None, "") else [answer]), [start]
+    if len(texts) > len(starts):
+        raise InputError(f"answer: {len(texts)} texts but {len(starts)} starts")
+    return [_placed(t, s, context) for t, s in zip(texts, starts, strict=False)]
+
+
+def _placed(text: Any, start: Any, context: str) -> tuple[str, int]:
+    if not isinstance(text, str):
+        raise InputError(f"answer: expected a text, found {text!r:.60}")
+    if start in (None, ""):
+        place = context.find(text)
+        if place < 0:
+            raise InputError(f"answer: {text!r:.60} is not in its context")
+        return text, place
+    try:
+        place = int(start)
+    except (TypeError, ValueError):
+        raise InputError(f"answer_start: expected a whole number, found {start!r}") from None
+    if place < 0 or context[place : place + len(text)] != text:
+        found = context[max(place, 0) : max(place, 0) + len(text)]
+        raise InputError(
+            f"answer: {text!r:.60} is not in its context at character {place} "
+            f"(there: {found!r:.60})"
+        )
+    return text, place
+
+
+def settle(spec: TaskSpec, splits: Mapping[str, Sequence[Example]]) -> TaskSpec:
+    answered = [bool(example["answers"]) for example in splits["train"]]
+    if not any(answered):
+        raise InputError(f"task '{spec.name}': no training example has an answer")
+    return replace(spec, unanswerable=not all(answered))
+
+
+def target(example: Example, spec: TaskSpec) -> Example:
+    return example
+
+
+def strata(examples: Sequence[Example], spec: TaskSpec) -> list[Any]:
+    return [bool(example["answers"]) for example in examples]
+
+
+def outputs(spec: TaskSpec) -> int:
+    return 2
+
+
+def encode(
+    examples: Sequence[Example], spec: TaskSpec, tokenizer: Any, max_length: int, stride: int
+) -> Encoded:
+    questions = _short_questions([e["question"] for e in examples], tokenizer, max_length // 2)
+    windows = tokenizer(
+        questions,
+        [example["context"] for example in examples],
+        truncation="only_second",
+        max_length=max_length,
+        stride=min(stride, max_length // 4),  # a window must move on
+        return_overflowing_tokens=True,
+        return_offsets_mapping=True,
+        return_attention_mask=False,
+    )
+    of_example = np.array(windows["overflow_to_sample_mapping"], dtype=np.int64)
+    ids, starts = flatten(windows["input_ids"])
+    types = flatten(windows["token_type_ids"], np.uint8)[0] if "token_type_ids" in windows else None
+    places = np.full((len(ids), 2), -1, dtype=np.int32)  # -1: not a token of the context
+    for row, offsets in enumerate(windows["offset_mapping"]):
+        context = np.array([segment == 1 for segment in windows.sequence_ids(row)])
+        places[starts[row] : starts[row + 1]][context] = np.array(offsets, np.int32)[context]
+    encoded = Encoded(ids, starts, np.arange(len(starts)), of_example, 0, types)
+    encoded.places["characters"] = places
+    if all("answers" in example for example in examples):
+        ends = [
+            _window_target(places[starts[row] : starts[row + 1]], examples[of_example[row]])
+            for row in range(len(of_example))
+        ]
+        encoded.labels["first"] = np.array([first for first, _ in ends], np.int64)
+        encoded.labels["last"] = np.array([last for _, last in ends], np.int64)
+    return encoded
+
+
+def _short_questions(questions: list[str], tokenizer: Any, limit: int) -> list[str]:
+    """A question may take half of the window: a longer one would leave no place for the context."""
+    encoded = tokenizer(
+        questions, add_special_tokens=False, return_offsets_mapping=True, verbose=False
+    )
+    return [
+        question if len(offsets) <= limit else question[: offsets[limit - 1][1]]
+        for question, offsets in zip(questions, encoded["offset_mapping"], strict=True)
+    ]
+
+
+def _window_target(places: Array, example: Example) -> tuple[int, int]:
+    """First and last token of the first answer in this window; token 0 if it is not whole there."""
+    if not example["answers"]:
+        return 0, 0
+    text, start = example["answers"][0]
+    end = start + len(text)
+    inside = (places[:, 0] < end) & (places[:, 1] > start) & (places[:, 0] >= 0)
+    if not inside.any():
+        return 0, 0
+    first, last = int(inside.argmax()), int(len(inside) - 1 - inside[::-1].argmax())
+    whole = places[first, 0] <= start and places[last, 1] >= end
+    return (first, last) if whole else (0, 0)
+
+
+def loss(logits: "Tensor", labels: dict[str, "Tensor"], spec: TaskSpec) -> "Tensor":
+    """`logits` is (item, token, 2); padding is -inf."""
+    from torch.nn import functional
+
+    first, last = logits.float().unbind(dim=-1)
+    return (
+        functional.cross_entropy(first, labels["first"], reduction="none")
+        + functional.cross_entropy(last, labels["last"], reduction="none")
+    ) / 2
+
+
+def predict(
+    outputs: Sequence[Array], encoded: Encoded, examples: Sequence[Example], spec: TaskSpec
+) -> list[dict[str, Any]]:
+    """The best span over all windows, or none where "not there" scores higher in every window."""
+    best: list[tuple[float, float, int, int]] = [(-np.inf, 0.0, -1, -1)] * len(examples)
+    absent = np.full(len(examples), np.inf)
+    for item, logits in enumerate(outputs):
+        example = int(encoded.item_example[item])
+        start = encoded.starts[item]
+        places = encoded.places["characters"][start : start + len(logits)]
+        value, first, last = _best_span(logits, places[:, 0] >= 0)
+        norm = _logsumexp(logits[:, 0]) + _logsumexp(logits[:, 1])
+        # The context lacks the answer only if every window says so: the smallest margin counts.
+        absent[example] = min(absent[example], logits[0].sum() - norm)
+        if value - norm > best[example][0]:
+            probability = float(np.exp(value - norm))
+            ends = int(places[first, 0]), int(places[last, 1])
+            best[example] = (value - norm, probability, *ends)
+    predictions = []
+    for index, (value, probability, start, end) in enumerate(best):
+        if start < 0 or (spec.unanswerable and absent[index] > value):
+            predictions.append(
+                {"answer": "", "score": float(np.exp(absent[index])), "start": None, "end": None}
+            )
+        else:
+            text = examples[index]["context"][start:end]
+            predictions.append({"answer": text, "score": probability, "start": start, "end": end})
+    return predictions
+
+
+def _best_span(logits: Array, allowed: Array) -> tuple[float, int, int]:
+    """argmax of first[i] + last[j] over i <= j < i + LONGEST_ANSWER inside the context."""
+    first = np.where(allowed, logits[:, 0], -np.inf)
+    last = np.where(allowed, logits[:, 1], -np.inf)
+    best = (-np.inf, 0, 0)
+    for length in range(min(LONGEST_ANSWER, len(first))):
+        together = first[: len(first) - length] + last[length:]
+        place = int(together.argmax())
+        if together[place] > best[0]:
+            best = (float(together[place]), place, place + length)
+    return best
+
+
+def _logsumexp(values: Array) -> float:
+    top = values.max()
+    return float(top + np.log(np.exp(values - top).sum()))
+
+
+def score(
+    predictions: Sequence[dict[str, Any]], examples: Sequence[Example], spec: TaskSpec
+) -> dict[str, float]:
+    return span_scores(
+        [[text for text, _ in example["answers"]] for example in examples],
+        [prediction["answer"] for prediction in predictions],
+    )
+
+
+def trivial(
+    train: Sequence[Example], examples: Sequence[Example], spec: TaskSpec
+) -> list[dict[str, Any]]:
+    """No answer: right exactly where the context has none."""
+    return [{"answer": ""} for _ in examples]

@@ -1,0 +1,213 @@
+"""Token labelling: one tag a word (entities, parts of speech).
+
+Words are joined by single spaces and tokenised as ordinary text, so that this task reads the same
+ids as a classification of the same text; pieces find their word by character place. The first piece
+of a word carries its tag. Long texts are read in overlapping windows, every word counting in the
+first window that has it. Loss: mean cross-entropy over the tagged words of an item.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from brodmann.artifacts import Array
+from brodmann.data.encoding import IGNORED, Encoded, flatten
+from brodmann.data.metrics import entities, tagging_scores
+from brodmann.data.tasks import Example, TaskSpec, label_index, label_names
+from brodmann.errors import InputError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+HEAD = "tokens"
+REQUIRED = ("tokens", "tags")
+OPTIONAL = ()
+TARGETS = ("tags",)
+METRICS = ("entity_f1", "entity_precision", "entity_recall", "accuracy", "macro_f1")
+WEIGHTED_CLASSES = True
+
+
+def read(row: Mapping[str, Any], spec: TaskSpec, labelled: bool) -> Example:
+    words = _several(row["tokens"], "tokens")
+    if not words:
+        raise InputError("tokens: expected at least one word, found none")
+    example: Example = {"tokens": [str(word) for word in words]}
+    if "spans" in row:  # the words' places in the raw text that was asked about
+        example["spans"] = row["spans"]
+        example["text"] = row["text"]
+    if labelled:
+        tags = _several(row["tags"], "tags")
+        if len(tags) != len(words):
+            raise InputError(f"{len(words)} tokens but {len(tags)} tags, expected equally many")
+        example["tags"] = tags
+    return example
+
+
+def _several(cell: Any, role: str) -> list[Any]:
+    """A list, or words with spaces between them."""
+    if isinstance(cell, str):
+        return cell.split()
+    if isinstance(cell, list):
+        return cell
+    raise InputError(f"{role}: expected a list or words with spaces, found {cell!r:.60}")
+
+
+def settle(spec: TaskSpec, splits: Mapping[str, Sequence[Example]]) -> TaskSpec:
+    labels = spec.labels or _with_outside_first(
+        label_names(
+            tag for examples in splits.values() for example in examples for tag in example["tags"]
+        )
+    )
+    if len(labels) < 2:
+        raise InputError(
+            f"task '{spec.name}': every word has the tag '{labels[0]}', expected at least two"
+        )
+    marked = [label for label in labels if label != "O"]
+    entity = bool(marked) and all(label[:2] in ("B-", "I-") for label in marked)
+    return replace(spec, labels=labels, scheme="entities" if entity else "words")
+
+
+def _with_outside_first(labels: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(sorted(labels, key=lambda label: (label != "O", label[2:], label)))
+
+
+def target(example: Example, spec: TaskSpec) -> Example:
+    return {**example, "tags": [label_index(tag, spec) for tag in example["tags"]]}
+
+
+def strata(examples: Sequence[Example], spec: TaskSpec) -> list[Any]:
+    """Whether anything is marked: enough to give both sides examples of each sort."""
+    return [any(tag not in ("O", 0, "0") for tag in example["tags"]) for example in examples]
+
+
+def outputs(spec: TaskSpec) -> int:
+    return len(spec.label_list)
+
+
+def encode(
+    examples: Sequence[Example], spec: TaskSpec, tokenizer: Any, max_length: int, stride: int
+) -> Encoded:
+    texts, ends = [], []
+    for example in examples:
+        texts.append(example["text"] if "spans" in example else " ".join(example["tokens"]))
+        if "spans" in example:
+            ends.append(np.array([end for _, end in example["spans"]]))
+        else:
+            ends.append(np.cumsum([len(word) + 1 for word in example["tokens"]]) - 1)
+    windows = tokenizer(
+        texts,
+        truncation=True,
+        max_length=max_length,
+        stride=min(stride, max_length // 4),
+        return_overflowing_tokens=True,
+        return_offsets_mapping=True,
+        return_special_tokens_mask=True,
+        return_attention_mask=False,
+    )
+    of_example = np.array(windows["overflow_to_sample_mapping"], dtype=np.int64)
+    ids, starts = flatten(windows["input_ids"])
+    types = flatten(windows["token_type_ids"], np.uint8)[0] if "token_type_ids" in windows else None
+    words = np.full(len(ids), -1, dtype=np.int32)  # the word whose tag is read at this token
+    labelled = all("tags" in example for example in examples)
+    tags = np.full(len(ids), IGNORED, dtype=np.int64) if labelled else None
+    seen = 0  # words of the current example that an earlier window already has
+    for row, index in enumerate(of_example):
+        if row == 0 or of_example[row - 1] != index:
+            seen = 0
+        offsets = np.array(windows["offset_mapping"][row])
+        real = (np.array(windows["special_tokens_mask"][row]) == 0) & (offsets[:, 1] > 0)
+        # A piece belongs to the word that holds its last character (byte-level pieces may begin
+        # with the space before).
+        word = np.searchsorted(ends[index], offsets[:, 1] - 1, side="right")
+        first = real & (word >= seen) & (word < len(ends[index]))
+        first[1:] &= ~(real[:-1] & (word[1:] == word[:-1]))
+        places = np.flatnonzero(first)
+        words[starts[row] + places] = word[places]
+        if tags is not None:
+            tags[starts[row] + places] = np.array(examples[index]["tags"])[word[places]]
+        if len(places):
+            seen = int(word[places[-1]]) + 1
+    encoded = Encoded(ids, starts, np.arange(len(starts)), of_example, 0, types)
+    encoded.places["word"] = words
+    if tags is not None:
+        encoded.labels["tags"] = tags
+    return encoded
+
+
+def loss(logits: "Tensor", labels: dict[str, "Tensor"], spec: TaskSpec) -> "Tensor":
+    """`logits` is (item, token, tag)."""
+    from torch.nn import functional
+
+    tags = labels["tags"]
+    weight = None if spec.class_weights is None else logits.new_tensor(spec.class_weights).float()
+    losses = functional.cross_entropy(
+        logits.float().transpose(1, 2), tags, weight, ignore_index=IGNORED, reduction="none"
+    )
+    counted = (tags != IGNORED).sum(dim=1).clamp(min=1)
+    return losses.sum(dim=1) / counted
+
+
+def predict(
+    outputs: Sequence[Array], encoded: Encoded, examples: Sequence[Example], spec: TaskSpec
+) -> list[dict[str, Any]]:
+    # A word that makes no piece (a lone control character) is outside any entity.
+    outside = "O" if "O" in spec.label_list else spec.label_list[0]
+    tags = [[outside] * len(example["tokens"]) for example in examples]
+    scores = [[1.0] * len(example["tokens"]) for example in examples]
+    for item, logits in enumerate(outputs):
+        start, example = int(encoded.starts[item]), int(encoded.item_example[item])
+        words = encoded.places["word"][start : start + len(logits)]
+        for place in np.flatnonzero(words >= 0):
+            probabilities = np.exp(logits[place] - logits[place].max())
+            best = int(probabilities.argmax())
+            tags[example][words[place]] = spec.label_list[best]
+            scores[example][words[place]] = float(probabilities[best] / probabilities.sum())
+    predictions: list[dict[str, Any]] = []
+    for example_tags, example_scores, read_example in zip(tags, scores, examples, strict=True):
+        prediction: dict[str, Any] = {"tokens": read_example["tokens"], "tags": example_tags}
+        if spec.scheme == "entities":
+            prediction["entities"] = _named(example_tags, example_scores, read_example)
+        predictions.append(prediction)
+    return predictions
+
+
+def _named(tags: list[str], scores: list[float], example: Example) -> list[dict[str, Any]]:
+    """Entities with text, score, words and, for raw text, characters."""
+    found = []
+    for label, first, last in entities(tags):
+        entity = {
+            "label": label,
+            "text": " ".join(example["tokens"][first : last + 1]),
+            "score": min(scores[first : last + 1]),
+            "first": first,
+            "last": last,
+        }
+        if "spans" in example:
+            start, end = example["spans"][first][0], example["spans"][last][1]
+            entity |= {"text": example["text"][start:end], "start": start, "end": end}
+        found.append(entity)
+    return found
+
+
+def score(
+    predictions: Sequence[dict[str, Any]], examples: Sequence[Example], spec: TaskSpec
+) -> dict[str, float]:
+    gold = [[spec.label_list[tag] for tag in example["tags"]] for example in examples]
+    predicted = [list(prediction["tags"]) for prediction in predictions]
+    return tagging_scores(gold, predicted, entity_scheme=spec.scheme == "entities")
+
+
+def trivial(
+    train: Sequence[Example], examples: Sequence[Example], spec: TaskSpec
+) -> list[dict[str, Any]]:
+    """The commonest tag for every word (for entities: none)."""
+    counts: Counter[int] = Counter(_all_tags(train))
+    tag = spec.label_list[counts.most_common(1)[0][0]]
+    return [{"tags": [tag] * len(example["tokens"])} for example in examples]
+
+
+def _all_tags(examples: Sequence[Example]) -> Iterable[int]:
+    return (tag for example in examples for tag in example["tags"])

@@ -1,0 +1,278 @@
+"""Rows from files, folders, the hub or Python objects, each row knowing where it stands.
+
+CSV, TSV and JSON Lines are read here, not by `datasets`, which hides the number of a broken line.
+"""
+
+import csv
+import gzip
+import io
+import json
+import math
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from brodmann.errors import InputError, did_you_mean
+
+SPLITS = ("train", "validation", "test")
+TEXT_ENDINGS = (".csv", ".tsv", ".jsonl", ".json")
+ENDINGS = (*(f"{e}{z}" for e in TEXT_ENDINGS for z in ("", ".gz")), ".parquet")
+
+
+@dataclass
+class Table:
+    """The rows of one split; `lines[i]` is where row i stands in `source`."""
+
+    source: str
+    rows: list[dict[str, Any]]
+    lines: Sequence[int]
+    counted: str = "row"  # what `lines` counts: "line" of a text file, "row" elsewhere
+    label_names: dict[str, list[str]] = field(default_factory=dict)  # as the dataset states them
+
+    def where(self, index: int) -> str:
+        return f"{self.source} {self.counted} {self.lines[index]}"
+
+    def columns(self) -> list[str]:
+        return list(dict.fromkeys(key for row in self.rows for key in row))
+
+
+def read_table(source: Any, name: str, base: Path, encoding: str = "utf-8") -> Table:
+    """One split from a path (relative to `base`), list of dicts, dict of lists or DataFrame."""
+    if not isinstance(source, str | Path):
+        return from_memory(source, name)
+    path = base / source
+    if path.is_dir():
+        tables = read_folder(path, encoding)
+        if len(tables) != 1:
+            found = ", ".join(tables)
+            raise InputError(f"{path}: holds several splits ({found}): give the folder as 'data'")
+        return next(iter(tables.values()))
+    return read_file(path, encoding)
+
+
+def read_file(path: Path, encoding: str = "utf-8") -> Table:
+    if not path.is_file():
+        raise InputError(f"{path}: no such file{_near_file(path)}")
+    ending = next((e for e in ENDINGS if path.name.lower().endswith(e)), None)
+    if ending is None:
+        raise InputError(f"{path}: unknown file type, expected one of {', '.join(ENDINGS)}")
+    if ending == ".parquet":
+        return _read_parquet(path)
+    text = _decoded(path, encoding)
+    rows: list[dict[str, Any]] = []
+    lines: list[int] = []
+    reader = {".csv": _csv_rows, ".tsv": _tsv_rows}.get(ending.removesuffix(".gz"), _json_rows)
+    for line, row in reader(text, path):
+        lines.append(line)
+        rows.append(row)
+    if not rows:
+        raise InputError(f"{path}: the file is empty, expected at least one example")
+    return Table(str(path), rows, lines, counted="line")
+
+
+def read_folder(path: Path, encoding: str = "utf-8") -> dict[str, Table]:
+    """A folder of `<split>.<ending>` files, or one that `datasets` saved."""
+    if (path / "dataset_dict.json").is_file() or (path / "dataset_info.json").is_file():
+        import datasets
+
+        saved = datasets.load_from_disk(str(path))
+        return _from_datasets(saved, str(path))
+    files = {
+        file.name.removesuffix(ending): file
+        for file in sorted(path.iterdir())
+        for ending in ENDINGS
+        if file.name.endswith(ending)
+    }
+    if not files:
+        raise InputError(
+            f"{path}: no split found, expected files such as train.jsonl.gz or validation.csv, "
+            "or a folder written by datasets' save_to_disk"
+        )
+    return {split: read_file(file, encoding) for split, file in files.items()}
+
+
+def read_hub(identifier: str, configuration: str | None) -> dict[str, Table]:
+    """A dataset of the Hugging Face hub, or of its local cache."""
+    import datasets
+
+    try:
+        loaded = datasets.load_dataset(identifier, configuration)
+    except Exception as error:  # the hub's client raises many unrelated types here
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        raise InputError(
+            f"hub dataset '{identifier}'"
+            + (f" ({configuration})" if configuration else "")
+            + f" could not be loaded: {reason}. To work offline, save it once with "
+            "datasets' save_to_disk where the hub is in reach and give the folder as 'data'"
+        ) from error
+    return _from_datasets(loaded, f"hub:{identifier}")
+
+
+def from_memory(source: Any, name: str) -> Table:
+    if hasattr(source, "to_dict") and hasattr(source, "columns"):  # a pandas DataFrame
+        records = source.to_dict("records")
+    elif isinstance(source, Mapping):
+        lengths = {key: len(values) for key, values in source.items()}
+        if len(set(lengths.values())) > 1:
+            raise InputError(f"{name}: columns of different length: {lengths}")
+        keys = list(source)
+        records = [
+            dict(zip(keys, values, strict=True)) for values in zip(*source.values(), strict=True)
+        ]
+    elif isinstance(source, Sequence):
+        records = list(source)
+        for index, record in enumerate(records):
+            if not isinstance(record, Mapping):
+                raise InputError(
+                    f"{name} row {index + 1}: expected a dict of columns, "
+                    f"found {type(record).__name__}"
+                )
+    else:
+        raise InputError(
+            f"{name}: expected a path, a list of dicts, a dict of lists or a DataFrame, "
+            f"found {type(source).__name__}"
+        )
+    if not records:
+        raise InputError(f"{name}: is empty, expected at least one example")
+    rows = [{str(k): _without_nan(v) for k, v in record.items()} for record in records]
+    return Table(name, rows, range(1, len(rows) + 1))
+
+
+def _near_file(path: Path) -> str:
+    if not path.parent.is_dir():
+        return f" (nor the folder {path.parent})"
+    names = [file.name for file in path.parent.iterdir()]
+    near = did_you_mean(path.name, names)
+    return near if "did you mean" in near else ""
+
+
+def _decoded(path: Path, encoding: str) -> str:
+    content = path.read_bytes()
+    if path.name.endswith(".gz"):
+        try:
+            content = gzip.decompress(content)
+        except (OSError, EOFError, zlib.error) as error:
+            raise InputError(f"{path}: not a whole gzip file ({error})") from None
+    try:
+        return content.decode("utf-8-sig" if encoding.lower() in ("utf-8", "utf8") else encoding)
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise InputError(
+            f"{path} line {line}: not {encoding} text (byte 0x{content[error.start]:02x}): "
+            "save the file as UTF-8 or set 'encoding'"
+        ) from None
+    except LookupError:
+        raise InputError(f"{path}: unknown encoding '{encoding}'") from None
+
+
+def _csv_rows(text: str, path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    header: list[str] | None = None
+    line = 1
+    while True:
+        start = reader.line_num + 1  # a quoted field may hold line breaks: name its first line
+        try:
+            fields = next(reader, None)
+        except csv.Error as error:
+            raise InputError(f"{path} line {start}: broken CSV ({error})") from None
+        if fields is None:
+            return
+        if not fields:
+            continue
+        if header is None:
+            header = _checked_header(fields, path)
+            continue
+        line = start
+        if len(fields) != len(header):
+            raise InputError(
+                f"{path} line {line}: expected {len(header)} fields as in the first line, "
+                f"found {len(fields)}"
+            )
+        yield line, dict(zip(header, fields, strict=True))
+
+
+def _tsv_rows(text: str, path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Tab-separated values have no quoting by their definition: a quote is a character."""
+    header: list[str] | None = None
+    for number, line in enumerate(io.StringIO(text, newline=None), start=1):
+        fields = line.rstrip("\n").split("\t")
+        if fields == [""]:
+            continue
+        if header is None:
+            header = _checked_header(fields, path)
+            continue
+        if len(fields) != len(header):
+            raise InputError(
+                f"{path} line {number}: expected {len(header)} fields as in the first line, "
+                f"found {len(fields)}"
+            )
+        yield number, dict(zip(header, fields, strict=True))
+
+
+def _json_rows(text: str, path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    # Only \n and \r\n end a line: str.splitlines would also cut at U+2028 inside a JSON string.
+    for number, line in enumerate(io.StringIO(text, newline=None), start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise InputError(
+                f"{path} line {number}: broken JSON ({error.msg} at column {error.colno}): "
+                "expected one JSON object a line"
+            ) from None
+        if not isinstance(row, dict):
+            raise InputError(
+                f"{path} line {number}: expected a JSON object, found {type(row).__name__}"
+            )
+        yield number, row
+
+
+def _checked_header(fields: list[str], path: Path) -> list[str]:
+    names = [name.strip() for name in fields]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise InputError(f"{path} line 1: the column '{twice}' stands twice in the first line")
+    return names
+
+
+def _read_parquet(path: Path) -> Table:
+    import pyarrow
+    import pyarrow.parquet as parquet
+
+    try:
+        rows = parquet.read_table(path).to_pylist()
+    except (pyarrow.ArrowException, OSError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise InputError(f"{path}: not a readable Parquet file ({reason})") from None
+    if not rows:
+        raise InputError(f"{path}: the file is empty, expected at least one example")
+    return Table(str(path), rows, range(1, len(rows) + 1))
+
+
+def _from_datasets(loaded: Any, source: str) -> dict[str, Table]:
+    import datasets
+
+    if isinstance(loaded, datasets.Dataset):
+        loaded = {"train": loaded}
+    tables = {}
+    for split, dataset in loaded.items():
+        names = {}
+        for column, feature in dataset.features.items():
+            inner = getattr(feature, "feature", feature)  # a list of class labels (token tags)
+            if isinstance(inner, datasets.ClassLabel):
+                names[column] = list(inner.names)
+        rows = dataset.to_list()
+        if not rows:
+            continue  # hub sets often carry an empty or unlabelled split; the others are enough
+        tables[str(split)] = Table(f"{source}/{split}", rows, range(1, len(rows) + 1), "row", names)
+    if not tables:
+        raise InputError(f"{source}: every split is empty")
+    return tables
+
+
+def _without_nan(value: Any) -> Any:
+    """pandas writes a missing cell as NaN: to us it is missing, not the text 'nan'."""
+    return None if isinstance(value, float) and math.isnan(value) else value

@@ -1,0 +1,47 @@
+"""What can go wrong, said once: every error a user can cause is one line that says what to do."""
+
+import difflib
+import errno
+from collections.abc import Iterable
+
+
+class BrodmannError(Exception):
+    """Base of the errors that the command line prints as one line, without a traceback."""
+
+    exit_code = 1
+
+
+class InputError(BrodmannError, ValueError):
+    """The data, the configuration or the call is wrong: exit code 2, nothing was written."""
+
+    exit_code = 2
+
+
+class RunError(BrodmannError, RuntimeError):
+    """The run itself failed, for example with a loss that is not a number: exit code 1."""
+
+
+class Interrupted(BrodmannError):  # noqa: N818 (nothing went wrong)
+    """Stopped by Ctrl-C or SIGTERM after saving: the same command goes on from there."""
+
+    def __init__(self, message: str, signal_number: int) -> None:
+        super().__init__(message)
+        self.exit_code = 128 + signal_number  # the shell's own convention: 130 and 143
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """`; did you mean 'x'?` for a near miss, else the known words, else nothing."""
+    known = list(known)
+    near = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    if near:
+        return f"; did you mean '{near[0]}'?"
+    return f"; known: {', '.join(known)}" if known else ""
+
+
+def disk_error(error: OSError, path: object) -> BrodmannError | None:
+    """The one-line form of a full or read-only disk; None for any other error."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return InputError(f"no disk space left to write {path}: free some and run again")
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return InputError(f"no permission to write {path}: choose another folder with 'output'")
+    return None

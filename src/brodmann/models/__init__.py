@@ -1,0 +1,14 @@
+"""Architectures by name: `build(backbone, specs, **parameters)` → encoder module.
+
+An encoder takes the rows of a batch and its parts and returns the states of every part.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from brodmann.models import shared, single
+
+ARCHITECTURES: dict[str, Callable[..., Any]] = {
+    "shared": shared.build,
+    "single": single.build,
+}

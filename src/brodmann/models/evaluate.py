@@ -1,0 +1,150 @@
+"""Evaluation: a model and an encoded split → outputs of every item → predictions and scores.
+
+Under several processes each reads its share of the batches and all get everything.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from brodmann.artifacts import Array
+from brodmann.data.batches import evaluation_order, make_batch
+from brodmann.data.encoding import Encoded, encode_task
+from brodmann.data.kinds import KINDS
+from brodmann.data.tasks import Example, Task
+from brodmann.models.multitask import MultiTaskModel
+from brodmann.models.precision import autocast
+
+Progress = Callable[[int], None]  # called with the number of items just read
+
+
+@dataclass
+class Evaluation:
+    """One task on one split: scores as fractions, predictions one an example."""
+
+    scores: dict[str, float]
+    predictions: list[dict[str, Any]] = field(repr=False)
+    examples: int
+
+
+def evaluate(
+    model: MultiTaskModel,
+    tasks: Sequence[Task],
+    *,
+    split: str = "validation",
+    batch_size: int = 64,
+    precision: str = "float32",
+    encoded: Mapping[str, Encoded] | None = None,
+    progress: Progress | None = None,
+) -> dict[str, Evaluation]:
+    """Scores of every task that has the split; the model's mode is left as it was."""
+    results = {}
+    for task in tasks:
+        if split not in task.splits:
+            continue
+        ready = (encoded or {}).get(task.name) or encode_task(
+            task.splits[split],
+            task.spec,
+            model.tokenizer,
+            max_length=model.settings.max_length,
+            stride=model.settings.stride,
+        )
+        results[task.name] = evaluate_task(
+            model,
+            task.name,
+            ready,
+            task.splits[split],
+            batch_size=batch_size,
+            precision=precision,
+            progress=progress,
+        )
+    return results
+
+
+def evaluate_task(
+    model: MultiTaskModel,
+    task: str,
+    encoded: Encoded,
+    examples: Sequence[Example],
+    *,
+    batch_size: int = 64,
+    precision: str = "float32",
+    progress: Progress | None = None,
+) -> Evaluation:
+    outputs = item_outputs(
+        model, task, encoded, batch_size=batch_size, precision=precision, progress=progress
+    )
+    spec = model.spec(task)
+    kind = KINDS[spec.kind]
+    predictions = kind.predict(outputs, encoded, examples, spec)
+    return Evaluation(kind.score(predictions, examples, spec), predictions, len(examples))
+
+
+def mean_primary(model: MultiTaskModel, results: Mapping[str, Evaluation]) -> float:
+    """The number that decides which checkpoint is best."""
+    values = [result.scores[model.spec(name).metric] for name, result in results.items()]
+    return sum(values) / len(values)
+
+
+@torch.inference_mode()
+def item_outputs(
+    model: MultiTaskModel,
+    task: str,
+    encoded: Encoded,
+    *,
+    batch_size: int = 64,
+    precision: str = "float32",
+    progress: Progress | None = None,
+) -> list[Array]:
+    """The logits of every item, without padding, in the items' own order."""
+    training = model.training
+    model.eval()
+    rank, world = _share()
+    pad_id = int(model.tokenizer.pad_token_id)
+    found: dict[int, Array] = {}
+    try:
+        for number, items in enumerate(evaluation_order(encoded, batch_size)):
+            if number % world != rank:
+                continue
+            batch = make_batch([(task, encoded, items)], pad_id=pad_id).to(model.device)
+            batch.parts[0].labels = {}  # only the logits are wanted
+            with autocast(model.device, precision):
+                logits = model(batch).logits[0]
+            values = logits.float().cpu().numpy()
+            form = KINDS[model.spec(task).kind].HEAD
+            for place, item in enumerate(items):
+                found[int(item)] = _without_padding(values[place], form, encoded, int(item))
+            if progress is not None:
+                progress(len(items))
+    finally:
+        model.train(training)
+    if world > 1:
+        found = _everything(found, world)
+    return [found[item] for item in range(encoded.items)]
+
+
+def _without_padding(values: Array, form: str, encoded: Encoded, item: int) -> Array:
+    first = encoded.item_rows[item]
+    if form in ("span", "tokens"):
+        return values[: encoded.starts[first + 1] - encoded.starts[first]].copy()
+    if form == "choice":
+        return values[: encoded.item_rows[item + 1] - first]
+    return values
+
+
+def _share() -> tuple[int, int]:
+    from torch import distributed
+
+    if distributed.is_available() and distributed.is_initialized():
+        return distributed.get_rank(), distributed.get_world_size()
+    return 0, 1
+
+
+def _everything(found: dict[int, Array], world: int) -> dict[int, Array]:
+    from torch import distributed
+
+    gathered: list[Any] = [None] * world
+    distributed.all_gather_object(gathered, found)
+    return {item: output for part in gathered for item, output in part.items()}

@@ -1,0 +1,277 @@
+"""The multi-task model: an encoder, one output head per task, the tokenizer and the tasks' names.
+
+It is saved as one folder (safetensors, JSON, tokenizer, model card) and loaded again from it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from brodmann.artifacts import read_json, whole_folder, write_bytes, write_json, write_text
+from brodmann.data.batches import Batch, Part
+from brodmann.data.kinds import KINDS
+from brodmann.data.tasks import Task, TaskSpec
+from brodmann.errors import InputError, did_you_mean
+from brodmann.models import ARCHITECTURES
+from brodmann.models import backbone as backbones
+from brodmann.models.task_heads import TaskHead
+
+FORMAT = "brodmann multi-task model"
+
+
+@dataclass
+class Settings:
+    """What it takes to build the same model again, besides its weights and tasks."""
+
+    backbone: str
+    architecture: str = "shared"
+    parameters: dict[str, Any] | None = None
+    max_length: int = 128
+    stride: int = 32
+    attention: str | None = None
+    freeze: float | str = 0.0
+    seed: int = 0
+
+
+@dataclass
+class Outputs:
+    """Per part of the batch: logits, and one loss an item where the batch has labels."""
+
+    logits: list[Tensor]
+    losses: list[Tensor]
+
+
+class MultiTaskModel(nn.Module):
+    """One encoder, many tasks. Build it with `from_pretrained`."""
+
+    def __init__(
+        self, backbone: backbones.Backbone, specs: Sequence[TaskSpec], settings: Settings
+    ) -> None:
+        super().__init__()
+        check_architecture(settings.architecture)
+        self.specs = {spec.name: spec for spec in specs}
+        self.settings = settings
+        self.tokenizer = backbone.tokenizer
+        self.config = backbone.model.config
+        self.settings.max_length = _checked_length(settings, self.config, self.tokenizer)
+        build = ARCHITECTURES[settings.architecture]
+        self.encoder = build(backbone.model, specs, **(settings.parameters or {}))
+        self.heads = nn.ModuleDict()
+        for place, spec in enumerate(specs):
+            kind = KINDS[spec.kind]
+            seed = settings.seed * 1000 + place
+            self.heads[spec.name] = TaskHead(self.config, kind.HEAD, kind.outputs(spec), seed)
+        for inner in self.bare_models():
+            backbones.freeze(inner, settings.freeze)
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        name: str | Path,
+        tasks: Sequence[Task | TaskSpec] | None = None,
+        *,
+        architecture: str = "shared",
+        parameters: Mapping[str, Any] | None = None,
+        freeze: float | str = 0.0,
+        max_length: int = 128,
+        stride: int = 32,
+        dropout: float | None = None,
+        attention: str | None = None,
+        seed: int = 0,
+    ) -> "MultiTaskModel":
+        """A new model for `tasks` on the backbone `name`, or a trained one from its folder.
+
+        `freeze` is "encoder" (only the output heads train) or the share of the layers, from the
+        bottom, that do not train. `dropout` overrides the backbone's own.
+        """
+        folder = Path(name)
+        if is_model_folder(folder):
+            if tasks is not None:
+                raise InputError(
+                    f"{name}: a trained model already has its tasks: leave 'tasks' out"
+                )
+            return _load(cls, folder)
+        if is_model_folder(folder / "model"):  # a run folder
+            return cls.from_pretrained(folder / "model", tasks)
+        if not tasks:
+            raise InputError(f"{name}: not a trained multi-task model: give the tasks to build one")
+        settings = Settings(
+            backbone=str(name),
+            architecture=architecture,
+            parameters=dict(parameters or {}),
+            max_length=max_length,
+            stride=stride,
+            attention=attention,
+            freeze=checked_freeze(freeze),
+            seed=seed,
+        )
+        check_architecture(architecture)
+        loaded = backbones.load_backbone(str(name), dropout=dropout, attention=attention, seed=seed)
+        specs = [task.spec if isinstance(task, Task) else task for task in tasks]
+        return cls(loaded, specs, settings)
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.parameters()).device
+
+    def spec(self, task: str) -> TaskSpec:
+        if task not in self.specs:
+            raise InputError(f"the model has no task '{task}'{did_you_mean(task, self.specs)}")
+        return self.specs[task]
+
+    def bare_models(self) -> list[Any]:
+        """The transformers models inside the encoder (one when they are shared)."""
+        from transformers import PreTrainedModel
+
+        found: list[Any] = []
+        for module in self.encoder.modules():
+            inside = any(module is inner for model in found for inner in model.modules())
+            if isinstance(module, PreTrainedModel) and not inside:
+                found.append(module)
+        return found
+
+    def enable_gradient_checkpointing(self) -> None:
+        """Compute activations twice instead of keeping them: less memory, more time."""
+        for inner in self.bare_models():
+            inner.gradient_checkpointing_enable({"use_reentrant": False})
+
+    def forward(self, batch: Batch) -> Outputs:
+        states = self.encoder(batch.inputs, batch.parts)
+        logits, losses = [], []
+        for part, part_states in zip(batch.parts, states, strict=True):
+            inputs = {name: tensor[part.rows] for name, tensor in batch.inputs.items()}
+            output = self.read_off(part, part_states, inputs)
+            logits.append(output)
+            if part.labels:
+                spec = self.specs[part.task]
+                losses.append(KINDS[spec.kind].loss(output, part.labels, spec))
+        return Outputs(logits, losses)
+
+    def read_off(self, part: Part, states: Any, inputs: dict[str, Tensor]) -> Tensor:
+        """One task's logits from its rows' states, one entry an item."""
+        head = self.heads[part.task]
+        assert isinstance(head, TaskHead)
+        logits: Tensor = head(states, inputs)
+        if head.form == "choice":
+            return _by_item(logits, part)
+        if head.form == "span":
+            padding = inputs["attention_mask"][..., None] == 0
+            return logits.masked_fill(padding, torch.finfo(logits.dtype).min)
+        return logits
+
+    def parameter_counts(self) -> dict[str, int]:
+        def count(module: nn.Module) -> int:
+            return sum(parameter.numel() for parameter in module.parameters())
+
+        return {
+            "encoder": count(self.encoder),
+            "heads": count(self.heads),
+            "total": count(self),
+            "trainable": sum(p.numel() for p in self.parameters() if p.requires_grad),
+        }
+
+    def predict(
+        self, task: str, texts: Sequence[Any], *, batch_size: int = 32
+    ) -> list[dict[str, Any]]:
+        """Answers of one task: labels with probabilities, values, spans or entities.
+
+        `texts` holds strings, pairs (tuples) or dicts with the task's columns.
+        """
+        from brodmann.models.predicting import predict
+
+        return predict(self, task, texts, batch_size=batch_size)
+
+    def predict_all(
+        self, texts: Sequence[Any], *, batch_size: int = 32
+    ) -> list[dict[str, dict[str, Any]]]:
+        """Every task that can read these inputs, in one pass where they share the encoder."""
+        from brodmann.models.predicting import predict_all
+
+        return predict_all(self, texts, batch_size=batch_size)
+
+    def save_pretrained(
+        self, folder: str | Path, *, scores: Mapping[str, Mapping[str, float]] | None = None
+    ) -> None:
+        """Write the whole folder at once; `scores` go into the model card."""
+        from safetensors.torch import save
+
+        from brodmann.models.card import model_card
+
+        with whole_folder(Path(folder)) as temporary:
+            weights = {name: tensor.contiguous() for name, tensor in self.state_dict().items()}
+            write_bytes(temporary / "model.safetensors", save(weights, {"format": "pt"}))
+            write_json(temporary / "config.json", self._description())
+            self.tokenizer.save_pretrained(temporary)
+            write_text(temporary / "README.md", model_card(self, scores or {}))
+
+    def _description(self) -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            "settings": vars(self.settings),
+            "tasks": [spec.to_dict() for spec in self.specs.values()],
+            "backbone": self.config.to_dict(),
+        }
+
+
+def _load(cls: type[MultiTaskModel], folder: Path) -> MultiTaskModel:
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+    from transformers import AutoConfig, AutoTokenizer
+
+    document = read_json(folder / "config.json")
+    settings = Settings(**document["settings"])
+    specs = [TaskSpec.from_dict(values) for values in document["tasks"]]
+    inner = dict(document["backbone"])
+    config = AutoConfig.for_model(inner.pop("model_type"), **inner)
+    with backbones.quiet():
+        tokenizer = AutoTokenizer.from_pretrained(str(folder))
+    bare = backbones.build_bare(config, settings.attention, seed=0)
+    model = cls(backbones.Backbone(settings.backbone, bare, tokenizer), specs, replace(settings))
+    try:
+        model.load_state_dict(load_file(folder / "model.safetensors"))
+    except (OSError, SafetensorError, RuntimeError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise InputError(
+            f"{folder}/model.safetensors: the weights do not load ({reason})"
+        ) from error
+    return model.eval()
+
+
+def is_model_folder(folder: Path) -> bool:
+    try:
+        return read_json(folder / "config.json").get("format") == FORMAT
+    except InputError:
+        return False
+
+
+def check_architecture(name: str) -> None:
+    if name not in ARCHITECTURES:
+        raise InputError(f"unknown architecture '{name}'{did_you_mean(name, ARCHITECTURES)}")
+
+
+def checked_freeze(freeze: float | str) -> float | str:
+    if freeze != "encoder" and (isinstance(freeze, str) or not 0 <= freeze <= 1):
+        raise InputError(f"freeze = {freeze!r}: expected 'encoder' or a share from 0 to 1")
+    return freeze
+
+
+def _checked_length(settings: Settings, config: Any, tokenizer: Any) -> int:
+    limit = backbones.longest_input(config, tokenizer)
+    if settings.max_length > limit:
+        raise InputError(
+            f"max_length = {settings.max_length}: {settings.backbone} reads at most {limit} tokens"
+        )
+    return settings.max_length
+
+
+def _by_item(logits: Tensor, part: Part) -> Tensor:
+    """(row,) → (item, choice); an item with fewer choices is filled with the lowest number."""
+    counts = torch.as_tensor(part.rows_per_item, device=logits.device)
+    width = int(part.rows_per_item.max())
+    filled = logits.new_full((len(counts), width), torch.finfo(logits.dtype).min)
+    inside = torch.arange(width, device=logits.device) < counts[:, None]
+    return filled.masked_scatter(inside, logits)

@@ -1,0 +1,41 @@
+"""`shared`: hard parameter sharing, one encoder for all tasks and one output head each.
+
+Reference: Caruana 1997, "Multitask Learning"; Liu et al. 2019, "Multi-Task Deep Neural Networks".
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import Tensor, nn
+
+from brodmann.data.batches import Part
+from brodmann.data.tasks import TaskSpec
+
+
+class SharedEncoder(nn.Module):
+    """All rows through one backbone in one pass, whatever their tasks."""
+
+    one_pass = True  # every task sees the same states, so several can answer from one reading
+
+    def __init__(self, backbone: Any) -> None:
+        super().__init__()
+        self.backbone = backbone
+
+    def forward(self, inputs: dict[str, Tensor], parts: Sequence[Part]) -> list[Any]:
+        """The states of every part."""
+        states = self.backbone(**inputs)
+        if len(parts) == 1:
+            return [states]
+        return [rows_of(states, part.rows) for part in parts]
+
+
+def rows_of(states: Any, rows: slice) -> Any:
+    """The same kind of output with only these rows."""
+    fields = {"last_hidden_state": states.last_hidden_state[rows]}
+    if states.get("pooler_output") is not None:
+        fields["pooler_output"] = states.pooler_output[rows]
+    return type(states)(**fields)
+
+
+def build(backbone: Any, specs: Sequence[TaskSpec]) -> SharedEncoder:
+    return SharedEncoder(backbone)

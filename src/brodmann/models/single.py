@@ -1,0 +1,36 @@
+"""`single`: one model per task, the baseline that sharing is measured against.
+
+Every task has an encoder of its own, started from the same pretrained weights; nothing is shared.
+"""
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+from torch import Tensor, nn
+
+from brodmann.data.batches import Part
+from brodmann.data.tasks import TaskSpec
+
+
+class SingleEncoders(nn.Module):
+    """A batch's part goes through its own task's backbone."""
+
+    one_pass = False
+
+    def __init__(self, backbone: Any, names: Sequence[str]) -> None:
+        super().__init__()
+        # Copies keep the one configuration, so that a later change of it reaches all of them.
+        same = {id(backbone.config): backbone.config}
+        copies = [backbone, *(copy.deepcopy(backbone, dict(same)) for _ in names[1:])]
+        self.backbones = nn.ModuleDict(dict(zip(names, copies, strict=True)))
+
+    def forward(self, inputs: dict[str, Tensor], parts: Sequence[Part]) -> list[Any]:
+        return [
+            self.backbones[part.task](**{k: v[part.rows] for k, v in inputs.items()})
+            for part in parts
+        ]
+
+
+def build(backbone: Any, specs: Sequence[TaskSpec]) -> SingleEncoders:
+    return SingleEncoders(backbone, [spec.name for spec in specs])

@@ -1,0 +1,89 @@
+"""Output heads: each is the family's own, taken from transformers, without its encoder.
+
+A head is the family's `AutoModelFor...` with the encoder replaced by a place-holder that hands over
+states already computed. So every family has exactly the head its users know (RoBERTa's has a dense
+layer, ModernBERT's a norm, a decoder reads the last real token), and an export loses nothing.
+"""
+
+import copy
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from brodmann.models.backbone import quiet
+
+
+class EncoderStates(nn.Module):
+    """Stands where the encoder was: returns the states it was given for the length of one call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.states: Any = None
+
+    def forward(self, *_: Any, **__: Any) -> Any:
+        return self.states
+
+
+class TaskHead(nn.Module):
+    """Logits of one task from the encoder's states.
+
+    `form` is "sequence" → (row, output), "choice" → (row,), "span" → (row, token, 2) or
+    "tokens" → (row, token, output).
+    """
+
+    def __init__(self, config: Any, form: str, outputs: int, seed: int) -> None:
+        super().__init__()
+        self.form = form
+        self.stock, self.slot = _stock_head(config, form, outputs, seed)
+
+    def forward(self, states: Any, inputs: dict[str, Tensor]) -> Tensor:
+        if self.slot is None:  # no stock class for this form: dropout and a linear layer
+            logits: Tensor = self.stock(states.last_hidden_state)
+            return logits
+        place = getattr(self.stock, self.slot)
+        ids, mask = inputs["input_ids"], inputs["attention_mask"]
+        if self.form == "choice" and "MultipleChoice" in type(self.stock).__name__:
+            ids, mask = ids[:, None], mask[:, None]  # one choice a row; we put them together
+        place.states = states
+        try:
+            output = self.stock(input_ids=ids, attention_mask=mask)
+        finally:
+            place.states = None
+        if self.form == "span":
+            return torch.stack([output.start_logits, output.end_logits], dim=-1)
+        logits = output.logits
+        return logits.flatten() if self.form == "choice" else logits
+
+
+def _stock_head(config: Any, form: str, outputs: int, seed: int) -> tuple[nn.Module, str | None]:
+    import transformers
+
+    config = copy.deepcopy(config)
+    config.num_labels = outputs
+    classes = {
+        "sequence": transformers.AutoModelForSequenceClassification,
+        "choice": transformers.AutoModelForMultipleChoice,
+        "span": transformers.AutoModelForQuestionAnswering,
+        "tokens": transformers.AutoModelForTokenClassification,
+    }
+    stock_class = classes[form]
+    if form == "choice" and type(config) not in stock_class._model_mapping:
+        stock_class = classes["sequence"]  # one number a choice is a classification with one output
+    with quiet(), torch.random.fork_rng():
+        torch.manual_seed(seed)
+        if type(config) not in stock_class._model_mapping:
+            width = config.hidden_size
+            dropout = getattr(config, "resid_pdrop", getattr(config, "hidden_dropout_prob", 0.0))
+            linear = nn.Linear(width, outputs)
+            nn.init.normal_(linear.weight, std=getattr(config, "initializer_range", 0.02))
+            nn.init.zeros_(linear.bias)
+            return nn.Sequential(nn.Dropout(dropout), linear), None
+        with torch.device("meta"):  # the encoder inside is never given memory
+            stock = stock_class.from_config(config)
+        slot = str(stock.base_model_prefix)
+        setattr(stock, slot, EncoderStates())
+        stock.to_empty(device="cpu")
+        for module in stock.modules():
+            stock._init_weights(module)
+    return stock, slot

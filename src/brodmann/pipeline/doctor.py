@@ -1,0 +1,64 @@
+"""The environment: what a run finds here, and the command that brings what is missing."""
+
+import importlib.metadata
+import importlib.util
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+from brodmann.artifacts import cache_folder
+
+CORE = ("torch", "transformers", "tokenizers", "accelerate", "datasets", "safetensors")
+EXTRAS = {
+    "ray": "grids on a cluster",
+    "torchjd": "gradient-conflict aggregation",
+    "onnx": "export",
+    "tensorboard": "tracking",
+    "wandb": "tracking",
+}
+
+
+def examine() -> dict[str, Any]:
+    import torch
+
+    from brodmann.models.backbone import MINILM_INSTALL, MINILM_PACKAGE
+
+    checks: list[dict[str, Any]] = []
+
+    def check(name: str, ok: bool, text: str) -> None:
+        checks.append({"name": name, "ok": ok, "text": text})
+
+    for name in ("brodmann", *CORE):
+        check(name, True, importlib.metadata.version(name))
+    device = (
+        torch.cuda.get_device_name() if torch.cuda.is_available() else "none, runs on the processor"
+    )
+    check("gpu", torch.cuda.is_available(), device)
+    check("threads", True, f"{torch.get_num_threads()} of {os.cpu_count()} cores")
+    check("bf16", *_bf16())
+    minilm = importlib.util.find_spec(MINILM_PACKAGE) is not None
+    check("builtin:minilm", minilm, "installed" if minilm else MINILM_INSTALL)
+    for name, use in EXTRAS.items():
+        there = importlib.util.find_spec(name) is not None
+        install = (
+            f"pip install {name}" if use == "tracking" else f"pip install 'brodmann\\[{name}]'"
+        )
+        check(name, there, f"{use}: " + ("installed" if there else install))
+    hub = os.environ.get("HF_HUB_OFFLINE", "0") in ("1", "true", "ON", "YES")
+    check("hub", not hub, "switched off by HF_HUB_OFFLINE" if hub else "not switched off")
+    free = shutil.disk_usage(Path.cwd()).free / 1e9
+    check("disk", free > 5, f"{free:.0f} GB free here")
+    check("cache", True, str(cache_folder()))
+    return {"checks": checks}
+
+
+def _bf16() -> tuple[bool, str]:
+    """Whether the processor multiplies bfloat16 itself; without it bf16 is no faster."""
+    import torch
+
+    if torch.cuda.is_available():
+        supported = torch.cuda.is_bf16_supported()
+    else:
+        supported = bool(getattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)())
+    return supported, "fast here" if supported else 'use precision = "float32"'

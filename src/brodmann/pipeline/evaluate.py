@@ -1,0 +1,65 @@
+"""Stage 2: a trained model → `metrics.json`, the scores of every task and split."""
+
+from pathlib import Path
+from typing import Any
+
+from brodmann.artifacts import write_json
+from brodmann.config import Config
+from brodmann.data.kinds import KINDS
+from brodmann.data.tasks import Task
+from brodmann.pipeline.run_folder import opened
+from brodmann.pipeline.train import tasks_of
+
+
+def evaluate(config: Config, base: Path, report: Any) -> dict[str, Any]:
+    from brodmann.errors import InputError
+    from brodmann.models.multitask import is_model_folder
+
+    if not is_model_folder(config.folder / "model"):
+        raise InputError(f"{config.folder}: no trained model there: run `brodmann train` first")
+    tasks = tasks_of(config, base)
+    with opened(config, tasks) as folder:
+        return evaluate_in(folder, config, tasks, report)
+
+
+def evaluate_in(folder: Path, config: Config, tasks: list[Task], report: Any) -> dict[str, Any]:
+    from brodmann.models.evaluate import evaluate as measure
+    from brodmann.models.multitask import MultiTaskModel
+
+    model = MultiTaskModel.from_pretrained(folder / "model")
+    splits = [s for s in ("validation", "test") if any(s in task.splits for task in tasks)]
+    total = sum(len(task.splits.get(split, ())) for task in tasks for split in splits)
+    report("evaluation starts", {"examples": total})
+    results: dict[str, Any] = {}
+    for split in splits:
+        measured = measure(
+            model,
+            tasks,
+            split=split,
+            batch_size=config.training.evaluation_batch_size,
+            precision=config.training.precision,
+            progress=lambda items: report("evaluation goes on", {"items": items}),
+        )
+        results[split] = {
+            task.name: {
+                "metric": task.spec.metric,
+                "score": measured[task.name].scores[task.spec.metric],
+                "trivial": trivial_score(task, split),
+                "examples": measured[task.name].examples,
+                "scores": measured[task.name].scores,
+            }
+            for task in tasks
+            if task.name in measured
+        }
+    document = {"splits": results, "parameters": model.parameter_counts()}
+    write_json(folder / "metrics.json", document)
+    report("scores", {"tasks": tasks, "splits": results, "folder": folder})
+    return document
+
+
+def trivial_score(task: Task, split: str) -> float:
+    """The primary metric of the best answers without reading the text."""
+    kind = KINDS[task.spec.kind]
+    examples = task.splits[split]
+    answers = kind.trivial(task.splits["train"], examples, task.spec)
+    return kind.score(answers, examples, task.spec)[task.spec.metric]

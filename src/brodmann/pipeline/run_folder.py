@@ -1,0 +1,97 @@
+"""Opening a run folder: whose it is, what is in it, and that nobody else writes it now."""
+
+import contextlib
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from brodmann import artifacts
+from brodmann.config import RESULT_DOES_NOT_DEPEND_ON, Config, to_toml
+from brodmann.data.tasks import Task
+from brodmann.errors import InputError
+
+
+@contextlib.contextmanager
+def opened(config: Config, tasks: list[Task], *, main: bool = True) -> Iterator[Path]:
+    """The locked run folder of this configuration, new or to be continued."""
+    folder = config.folder
+    if not main:  # the main process checks and locks for all
+        yield folder
+        return
+    check_owner(folder, config)
+    with artifacts.locked(folder):
+        artifacts.sweep_leftovers(folder)
+        artifacts.write_text(folder / "config.toml", to_toml(config.resolved()))
+        record_provenance(folder, config, tasks)
+        yield folder
+
+
+def check_owner(folder: Path, config: Config) -> None:
+    """A folder with another configuration is another run's; one with foreign files is nobody's."""
+    stored = folder / "config.toml"
+    if not stored.is_file():
+        if folder.is_file():
+            raise InputError(f"{folder}: is a file, expected a run folder or nothing")
+        strangers = (
+            [p.name for p in folder.iterdir() if p.name != ".lock"] if folder.is_dir() else []
+        )
+        if strangers:
+            raise InputError(
+                f"{folder}: holds files but no run ({strangers[0]}): choose another name or output"
+            )
+        return
+    there = tomllib.loads(stored.read_text(encoding="utf-8"))
+    different = _differences(there, config.resolved())
+    if different:
+        key, old, new = different[0]
+        raise InputError(
+            f"{folder}: belongs to another run ({key} is {old!r:.40} there, {new!r:.40} here): "
+            "set another name, or remove the folder"
+        )
+
+
+def _differences(there: dict[str, Any], here: dict[str, Any], prefix: str = "") -> list[Any]:
+    found: list[Any] = []
+    for key in sorted({*there, *here}):
+        if not prefix and key in RESULT_DOES_NOT_DEPEND_ON:
+            continue
+        old, new = there.get(key), here.get(key)
+        if isinstance(old, dict) and isinstance(new, dict):
+            found += _differences(old, new, f"{prefix}{key}.")
+        elif old != new:
+            found.append((f"{prefix}{key}", old, new))
+    return found
+
+
+def record_provenance(folder: Path, config: Config, tasks: list[Task]) -> None:
+    """Who ran what on what; data that has changed since the run began is an error."""
+    path = folder / "provenance.json"
+    data = {
+        task.name: {
+            "fingerprint": task.fingerprint(),
+            "sizes": task.sizes,
+            "source": task.spec.source,
+            "generated": task.spec.generated,
+            "notes": task.notes,
+        }
+        for task in tasks
+    }
+    sittings = []
+    if path.is_file():
+        before = artifacts.read_json(path)
+        sittings = before["sittings"]
+        for name, facts in data.items():
+            if before["data"][name]["fingerprint"] != facts["fingerprint"]:
+                raise InputError(
+                    f"{folder}: the data of task '{name}' have changed since this run began: "
+                    "set another name, or restore the data"
+                )
+    document = {
+        "seed": config.seed,
+        "data_seed": config.data_seed,
+        "fingerprint": config.fingerprint(),
+        "data": data,
+        "sittings": [*sittings, artifacts.provenance()],
+    }
+    artifacts.write_json(path, document)

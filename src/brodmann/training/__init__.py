@@ -1,0 +1,1 @@
+"""Training: one loop, and the methods that change what a step updates."""

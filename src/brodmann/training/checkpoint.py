@@ -1,0 +1,152 @@
+"""Checkpoints: all a run needs to go on with the same bits, in safetensors and JSON, no pickle.
+
+`checkpoints/step-00000120/` holds the model, the optimizer's moments, the random state of every
+process and `state.json` with the place in the data and a checksum of each file. It is written under
+a temporary name and renamed; the last two are kept, so a damaged one has a good one before it.
+"""
+
+import hashlib
+import json
+import random
+import shutil
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import load, save
+from torch import Tensor, nn
+
+from brodmann.artifacts import read_json, whole_folder, write_bytes, write_json
+from brodmann.errors import InputError
+
+MOMENTS = ("step", "exp_avg", "exp_avg_sq")
+
+
+def random_state() -> dict[str, Tensor]:
+    """Every random generator that a forward pass or a library may draw from."""
+    version, words, gauss = random.getstate()
+    generator = np.random.get_state(legacy=False)
+    state = {
+        "torch": torch.get_rng_state(),
+        "python": _as_bytes([version, words, gauss]),
+        "numpy": _as_bytes(_listed(generator)),
+    }
+    if torch.cuda.is_available():
+        state["cuda"] = torch.cuda.get_rng_state()
+    return state
+
+
+def set_random_state(state: dict[str, Tensor]) -> None:
+    torch.set_rng_state(state["torch"])
+    version, words, gauss = _from_bytes(state["python"])
+    random.setstate((version, tuple(words), gauss))
+    numpy_state = _from_bytes(state["numpy"])
+    numpy_state["state"]["key"] = np.array(numpy_state["state"]["key"], dtype=np.uint32)
+    np.random.set_state(numpy_state)
+    if "cuda" in state and torch.cuda.is_available():
+        torch.cuda.set_rng_state(state["cuda"])
+
+
+def _as_bytes(value: Any) -> Tensor:
+    return torch.frombuffer(bytearray(json.dumps(value).encode()), dtype=torch.uint8)
+
+
+def _from_bytes(tensor: Tensor) -> Any:
+    return json.loads(bytes(tensor.numpy()).decode())
+
+
+def _listed(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _listed(inner) for key, inner in value.items()}
+    return value.tolist() if isinstance(value, np.ndarray) else value
+
+
+def optimizer_state(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """AdamW's moments by the name of their parameter; parameters never stepped have none."""
+    return {
+        f"{name}/{moment}": torch.as_tensor(optimizer.state[parameter][moment])
+        for name, parameter in model.named_parameters()
+        if parameter in optimizer.state
+        for moment in MOMENTS
+    }
+
+
+def set_optimizer_state(
+    model: nn.Module, optimizer: torch.optim.Optimizer, state: dict[str, Tensor]
+) -> None:
+    for name, parameter in model.named_parameters():
+        if f"{name}/step" in state:
+            optimizer.state[parameter] = {
+                moment: state[f"{name}/{moment}"].to(
+                    "cpu"
+                    if moment == "step" and parameter.device.type == "cpu"
+                    else parameter.device
+                )
+                for moment in MOMENTS
+            }
+
+
+def save_checkpoint(
+    folder: Path,
+    step: int,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    random_states: Iterable[dict[str, Tensor]],
+    state: dict[str, Any],
+    *,
+    keep: int,
+) -> Path:
+    path = folder / f"step-{step:08d}"
+    with whole_folder(path) as temporary:
+        files = {
+            "model.safetensors": dict(model.state_dict()),
+            "optimizer.safetensors": optimizer_state(model, optimizer),
+        }
+        for rank, rank_state in enumerate(random_states):
+            files[f"random-{rank}.safetensors"] = rank_state
+        checksums = {}
+        for name, tensors in files.items():
+            content = save({key: value.contiguous() for key, value in tensors.items()})
+            checksums[name] = hashlib.sha256(content).hexdigest()
+            write_bytes(temporary / name, content)
+        write_json(temporary / "state.json", {"step": step, **state, "checksums": checksums})
+    for old in checkpoint_folders(folder)[:-keep]:
+        shutil.rmtree(old)
+    return path
+
+
+def checkpoint_folders(folder: Path) -> list[Path]:
+    """From the oldest to the newest."""
+    return sorted(folder.glob("step-*"))
+
+
+def newest_checkpoint(folder: Path, warn: Callable[[str], None]) -> Path | None:
+    """The newest one whose files are whole; a damaged one is named and passed over."""
+    for path in reversed(checkpoint_folders(folder)):
+        damage = _damage(path)
+        if damage is None:
+            return path
+        warn(f"checkpoint {path.name} is damaged ({damage}): going back to the one before it")
+    return None
+
+
+def _damage(path: Path) -> str | None:
+    try:
+        checksums = read_json(path / "state.json")["checksums"]
+        for name, expected in checksums.items():
+            if hashlib.sha256((path / name).read_bytes()).hexdigest() != expected:
+                return f"{name} does not match its checksum"
+    except (InputError, OSError, KeyError) as error:
+        return str(error)
+    return None
+
+
+def load_tensors(path: Path) -> dict[str, Tensor]:
+    tensors: dict[str, Tensor] = load(path.read_bytes())
+    return tensors
+
+
+def save_weights(path: Path, model: nn.Module) -> None:
+    write_bytes(path, save({k: v.contiguous() for k, v in model.state_dict().items()}))

@@ -1,0 +1,156 @@
+"""What a training run leaves on disk while it goes: checkpoints, the best weights, the log.
+
+Without a folder the best weights stay in memory and nothing is written.
+"""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from brodmann.artifacts import read_json, sweep_leftovers, write_text
+from brodmann.errors import InputError
+from brodmann.training import checkpoint
+
+
+class Keeper:
+    """Only the main process writes; every process reads."""
+
+    def __init__(
+        self,
+        folder: Path | None,
+        *,
+        keep: int,
+        fingerprint: str,
+        main: bool,
+        say: Callable[[str], None],
+    ) -> None:
+        self.folder = None if folder is None else folder / "checkpoints"
+        self.log_path = None if folder is None else folder / "log.jsonl"
+        self.keep, self.fingerprint, self.main, self.say = keep, fingerprint, main, say
+        self.best: dict[str, Tensor] | None = None
+        self.newest: Path | None = None
+        if self.folder is not None and main:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            sweep_leftovers(self.folder)
+
+    def check_space(self, model: nn.Module) -> None:
+        """Say now, not in an hour, that the disk cannot hold the checkpoints."""
+        if self.folder is None or not self.main:
+            return
+        weights = sum(p.numel() * p.element_size() for p in model.parameters())
+        trained = sum(p.numel() * p.element_size() for p in model.parameters() if p.requires_grad)
+        # Checkpoints kept and the one being written (weights and two moments), old and new best
+        # weights, and the finished model.
+        needed = (self.keep + 1) * (weights + 2 * trained) + 3 * weights
+        held = sum(file.stat().st_size for file in self.folder.rglob("*") if file.is_file())
+        free = shutil.disk_usage(self.folder).free + held
+        if free < needed:
+            raise InputError(
+                f"{self.folder}: the run needs about {needed / 1e9:.1f} GB for checkpoints and the "
+                f"model, {free / 1e9:.1f} GB are free: free some, or set another 'output'"
+            )
+
+    def find(self) -> dict[str, Any] | None:
+        """The newest whole checkpoint's state, if it belongs to this very run."""
+        if self.folder is None:
+            return None
+        self.newest = checkpoint.newest_checkpoint(self.folder, self.say)
+        if self.newest is None:
+            return None
+        state = read_json(self.newest / "state.json")
+        if state["fingerprint"] != self.fingerprint:
+            raise InputError(
+                f"{self.newest}: was written with other settings, data or number of processes: "
+                "use another folder or name, or remove it"
+            )
+        if state["threads"] != torch.get_num_threads():
+            self.say(
+                f"the checkpoint was written with {state['threads']} threads, now there are "
+                f"{torch.get_num_threads()}: results can differ in the last bits"
+            )
+        return state
+
+    def restore(self, model: nn.Module, optimizer: torch.optim.Optimizer, rank: int) -> None:
+        assert self.newest is not None
+        model.load_state_dict(checkpoint.load_tensors(self.newest / "model.safetensors"))
+        moments = checkpoint.load_tensors(self.newest / "optimizer.safetensors")
+        checkpoint.set_optimizer_state(model, optimizer, moments)
+        checkpoint.set_random_state(
+            checkpoint.load_tensors(self.newest / f"random-{rank}.safetensors")
+        )
+
+    def save(
+        self,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        random_states: list[dict[str, Tensor]],
+        progress: dict[str, Any],
+        stream: dict[str, Any],
+    ) -> None:
+        if self.folder is None or not self.main:
+            return
+        state = {
+            "fingerprint": self.fingerprint,
+            "threads": torch.get_num_threads(),
+            "progress": progress,
+            "stream": stream,
+        }
+        self.newest = checkpoint.save_checkpoint(
+            self.folder,
+            progress["step"],
+            model,
+            optimizer,
+            random_states,
+            state,
+            keep=self.keep,
+        )
+        # Only now may older best weights go: the checkpoint before this one named them.
+        needed = {f"best-{progress['best_step']:08d}.safetensors"}
+        for path in checkpoint.checkpoint_folders(self.folder):
+            best = read_json(path / "state.json")["progress"]["best_step"]
+            needed.add(f"best-{best:08d}.safetensors")
+        for old in self.folder.glob("best-*.safetensors"):
+            if old.name not in needed:
+                old.unlink()
+
+    def save_best(self, model: nn.Module, step: int) -> None:
+        if self.folder is None:
+            self.best = {k: v.detach().cpu().clone() for k, v in model.state_dict().items()}
+        elif self.main:
+            checkpoint.save_weights(self.folder / f"best-{step:08d}.safetensors", model)
+
+    def load_best(self, model: nn.Module, step: int) -> None:
+        if self.folder is None:
+            assert self.best is not None
+            model.load_state_dict(self.best)
+        else:
+            path = self.folder / f"best-{step:08d}.safetensors"
+            model.load_state_dict(checkpoint.load_tensors(path))
+
+    def finish(self) -> None:
+        """The finished model is written: with `checkpoints = 0` nothing is kept for going on."""
+        if self.folder is not None and self.main and self.keep == 0:
+            shutil.rmtree(self.folder)
+
+    def log(self, entry: dict[str, Any]) -> None:
+        if self.log_path is not None and self.main:
+            with open(self.log_path, "a", encoding="utf-8") as file:
+                file.write(json.dumps(entry) + "\n")
+
+    def cut_log(self, step: int) -> None:
+        """Drop what was logged after the checkpoint (it is done again), and a half-written line."""
+        if self.log_path is None or not self.main or not self.log_path.is_file():
+            return
+        kept = []
+        for line in self.log_path.read_text(encoding="utf-8").splitlines():
+            try:
+                if json.loads(line)["step"] <= step:
+                    kept.append(line + "\n")
+            except (json.JSONDecodeError, KeyError):
+                continue
+        write_text(self.log_path, "".join(kept))

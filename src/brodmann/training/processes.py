@@ -1,0 +1,82 @@
+"""One process or several: the Accelerate set-up that works, and what they tell each other."""
+
+import contextlib
+import importlib.util
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, distributed
+
+from brodmann.errors import InputError, did_you_mean
+
+TRACKERS = {"tensorboard": "tensorboard", "wandb": "wandb"}  # name → the package that it needs
+
+
+def accelerator() -> Any:
+    """Without `cpu=True` on a machine with no GPU, every process would believe it is alone."""
+    from accelerate import Accelerator, DistributedDataParallelKwargs
+
+    made = Accelerator(
+        cpu=not torch.cuda.is_available(),
+        # A batch of one task leaves the other tasks' heads without gradients.
+        kwargs_handlers=[DistributedDataParallelKwargs(find_unused_parameters=True)],
+    )
+    asked = int(os.environ.get("WORLD_SIZE", "1"))
+    if asked != made.num_processes:
+        raise InputError(
+            f"WORLD_SIZE is {asked} but {made.num_processes} process(es) joined: start with "
+            "torchrun --nproc_per_node N -m brodmann train CONFIG"
+        )
+    return made
+
+
+def is_main() -> bool:
+    """Whether this process writes and prints (known before anything is set up)."""
+    return int(os.environ.get("RANK", "0")) == 0
+
+
+def agreed(values: Sequence[float], device: torch.device, world: int) -> list[float]:
+    """The largest of each value over all processes: they must stop together or not at all."""
+    if world == 1:
+        return list(values)
+    tensor = torch.tensor(values, dtype=torch.float64, device=device)
+    distributed.all_reduce(tensor, op=distributed.ReduceOp.MAX)
+    return [float(value) for value in tensor]
+
+
+def everyones(state: dict[str, Tensor], world: int) -> list[dict[str, Tensor]]:
+    if world == 1:
+        return [state]
+    gathered: list[Any] = [None] * world
+    distributed.all_gather_object(gathered, state)
+    return gathered
+
+
+def check_trackers(trackers: Sequence[str]) -> None:
+    for name in trackers:
+        if name not in TRACKERS:
+            raise InputError(f"unknown tracker '{name}'{did_you_mean(name, TRACKERS)}")
+        if importlib.util.find_spec(TRACKERS[name]) is None:
+            raise InputError(f"tracker '{name}' is not installed: pip install {TRACKERS[name]}")
+
+
+@contextlib.contextmanager
+def tracking(trackers: Sequence[str], folder: str, settings: dict[str, Any]) -> Iterator[Any]:
+    """A function `log(values, step)` that writes to the trackers asked for, or to none."""
+    if not trackers:
+        yield lambda values, step: None
+        return
+    from accelerate import Accelerator
+
+    check_trackers(trackers)
+    logger = Accelerator(
+        cpu=not torch.cuda.is_available(), log_with=list(trackers), project_dir=folder
+    )
+    plain = {k: v for k, v in settings.items() if isinstance(v, int | float | str | bool)}
+    logger.init_trackers("brodmann", config=plain)
+    try:
+        yield lambda values, step: logger.log(values, step=step)
+    finally:
+        logger.end_training()

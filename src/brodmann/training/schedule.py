@@ -1,0 +1,30 @@
+"""Learning rate over the run: a pure function of the step, so checkpoints need no scheduler.
+
+Linear warm-up over a share of the steps, then `linear` or `cosine` decay to zero, or `constant`.
+"""
+
+import math
+from fractions import Fraction
+
+SCHEDULES = ("linear", "cosine", "constant")
+
+
+def warmup_steps(total: int, share: float) -> int:
+    return int(Fraction(str(share)) * total)  # exact: see the shares of heads and layers
+
+
+def rate(step: int, total: int, *, warmup: float, schedule: str) -> float:
+    """The factor on the learning rate in the step that follows `step` finished ones.
+
+    >>> [round(rate(s, 10, warmup=0.2, schedule="linear"), 3) for s in (0, 1, 2, 6, 9)]
+    [0.5, 1.0, 1.0, 0.5, 0.125]
+    """
+    rising = warmup_steps(total, warmup)
+    if step < rising:
+        return (step + 1) / rising
+    done = (step - rising) / max(1, total - rising)
+    if schedule == "constant":
+        return 1.0
+    if schedule == "cosine":
+        return 0.5 * (1 + math.cos(math.pi * done))
+    return 1.0 - done
