@@ -24,7 +24,7 @@ class ModelSection(Section):
     architecture: str = "shared"
     parameters: dict[str, Any] = Field(default_factory=dict)  # of the architecture
     freeze: Literal["encoder"] | Share = 0.0
-    max_length: Annotated[int, Field(ge=8)] = 128
+    max_length: Annotated[int, Field(ge=16)] = 128
     stride: Annotated[int, Field(ge=0)] = 32
     dropout: Annotated[float, Field(ge=0, lt=1)] | None = None
     attention: Literal["eager", "sdpa", "flash_attention_2", "flex_attention"] | None = None

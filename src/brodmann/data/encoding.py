@@ -98,7 +98,12 @@ def encode_task(
 def tokenizer_fingerprint(tokenizer: Any) -> str:
     """Everything that decides the ids: the whole tokenizer, special tokens included."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
-    state = backend.to_str() if backend is not None else json.dumps(tokenizer.get_vocab())
+    if backend is None:
+        state = json.dumps(tokenizer.get_vocab())
+    else:
+        backend.no_truncation()  # left over from the last call, and set again by the next
+        backend.no_padding()
+        state = backend.to_str()
     return digest(
         [state, tokenizer.padding_side, tokenizer.truncation_side, tokenizer.name_or_path]
     )

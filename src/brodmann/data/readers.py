@@ -217,7 +217,7 @@ def _json_rows(text: str, path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         if not line.strip():
             continue
         try:
-            row = json.loads(line)
+            row = json.loads(line.rstrip("\n"))
         except json.JSONDecodeError as error:
             raise InputError(
                 f"{path} line {number}: broken JSON ({error.msg} at column {error.colno}): "

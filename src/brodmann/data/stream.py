@@ -99,7 +99,9 @@ class BatchStream:
         generator = np.random.default_rng([self.seed, 2, task, number])
         items = generator.permutation(len(self.lengths[task]))
         if self.bucketing:
-            chunk = BUCKET_BATCHES * self.batch_size
+            # At least four chunks a pass: with one, every pass would make the same batches.
+            together = max(1, min(BUCKET_BATCHES, self.batches[task] // 4))
+            chunk = together * self.batch_size
             for start in range(0, len(items), chunk):
                 part = items[start : start + chunk]
                 items[start : start + chunk] = part[

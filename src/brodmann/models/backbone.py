@@ -90,7 +90,7 @@ def load_backbone(
             source, config=config, dtype=torch.float32, **options
         )
         tokenizer = transformers.AutoTokenizer.from_pretrained(source)
-    prepare_tokenizer(tokenizer, config, name)
+    prepare_tokenizer(tokenizer, model.config, name)  # the model copies the configuration
     return Backbone(name, model, tokenizer)
 
 

@@ -95,13 +95,15 @@ def outputs(spec: TaskSpec) -> int:
 def encode(
     examples: Sequence[Example], spec: TaskSpec, tokenizer: Any, max_length: int, stride: int
 ) -> Encoded:
+    # A question may take half of the window; what is left is the room for its context.
     questions = _short_questions([e["question"] for e in examples], tokenizer, max_length // 2)
+    room = max_length - max_length // 2 - tokenizer.num_special_tokens_to_add(pair=True)
     windows = tokenizer(
         questions,
         [example["context"] for example in examples],
         truncation="only_second",
         max_length=max_length,
-        stride=min(stride, max_length // 4),  # a window must move on
+        stride=min(stride, room // 2),  # a window must move on
         return_overflowing_tokens=True,
         return_offsets_mapping=True,
         return_attention_mask=False,
@@ -126,7 +128,7 @@ def encode(
 
 
 def _short_questions(questions: list[str], tokenizer: Any, limit: int) -> list[str]:
-    """A question may take half of the window: a longer one would leave no place for the context."""
+    """Questions cut to `limit` tokens."""
     encoded = tokenizer(
         questions, add_special_tokens=False, return_offsets_mapping=True, verbose=False
     )

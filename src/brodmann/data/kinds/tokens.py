@@ -97,11 +97,12 @@ def encode(
             ends.append(np.array([end for _, end in example["spans"]]))
         else:
             ends.append(np.cumsum([len(word) + 1 for word in example["tokens"]]) - 1)
+    room = max_length - tokenizer.num_special_tokens_to_add()
     windows = tokenizer(
         texts,
         truncation=True,
         max_length=max_length,
-        stride=min(stride, max_length // 4),
+        stride=min(stride, room // 2),  # a window must move on
         return_overflowing_tokens=True,
         return_offsets_mapping=True,
         return_special_tokens_mask=True,

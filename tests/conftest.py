@@ -1,0 +1,97 @@
+"""Shared set-up: no hub, a cache of our own, one thread, a seed, and small tasks of every kind."""
+
+import os
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ["OMP_NUM_THREADS"] = "1"  # tests run side by side
+os.environ["TOKENIZERS_PARALLELISM"] = "false"
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture(autouse=True, scope="session")
+def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    folder = tmp_path_factory.mktemp("cache")
+    os.environ["BRODMANN_CACHE"] = str(folder)
+    yield folder
+    del os.environ["BRODMANN_CACHE"]
+
+
+@pytest.fixture(autouse=True)
+def seeded() -> None:
+    import random
+
+    import numpy as np
+    import torch
+
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    np.random.seed(0)
+    random.seed(0)
+
+
+def every_kind(count: int = 24) -> list[dict[str, Any]]:
+    """A description of one small task a kind, over in-memory rows."""
+    pairs = [
+        {"a": f"the {c} cat sat {i}", "b": f"a {c} dog ran", "y": i % 2, "score": i / 7 + (i % 2)}
+        for i, c in zip(range(count), ["red", "big", "old", "sad"] * count, strict=False)
+    ]
+    for i, row in enumerate(pairs):
+        row["several"] = "x|y" if i % 3 == 0 else "y" if i % 3 == 1 else ""
+        row["choices"] = ["yes it is", "no it is not", "maybe"][: 2 + i % 2]
+        row["right"] = i % 2
+        row["answer"] = row["a"].split()[1] if i % 4 else ""
+        row["words"] = row["a"].split()
+        row["tags"] = ["O", "B-X", "I-X", "O", "O"] if i % 2 else ["O", "O", "B-Y", "O", "B-X"]
+    halves = {"train": pairs[: 2 * count // 3], "validation": pairs[2 * count // 3 :]}
+    pair = {"text": "a", "text_pair": "b"}
+    return [
+        {"name": "single", "kind": "classification", "text": "a", "label": "y", **halves},
+        {"name": "pair", "kind": "classification", **pair, "label": "y", **halves},
+        {"name": "many", "kind": "multilabel", "text": "a", "label": "several", **halves}
+        | {"skip_unlabelled": True},
+        {"name": "value", "kind": "regression", **pair, "label": "score", **halves},
+        {"name": "pick", "kind": "choice", "text": "a", "label": "right", **halves},
+        {"name": "where", "kind": "span", "question": "b", "context": "a", **halves},
+        {"name": "tag", "kind": "tokens", "tokens": "words", **halves},
+    ]
+
+
+@pytest.fixture(scope="session")
+def tasks_of_every_kind() -> list[Any]:
+    import brodmann as bm
+
+    return bm.load_tasks(every_kind())
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tasks_of_every_kind: list[Any]) -> Any:
+    import brodmann as bm
+
+    return bm.MultiTaskModel.from_pretrained("builtin:tiny", tasks_of_every_kind).eval()
+
+
+@pytest.fixture
+def command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int, str, str]]:
+    """Run `brodmann WORDS` in this process: (exit code, stdout, stderr)."""
+
+    def call(*words: object) -> tuple[int, str, str]:
+        from brodmann.cli import main
+
+        monkeypatch.setattr(sys, "argv", ["brodmann", *map(str, words)])
+        code: Any = 0
+        try:
+            main()
+        except SystemExit as stop:
+            code = stop.code or 0
+        captured = capsys.readouterr()
+        return int(code), captured.out, captured.err
+
+    return call

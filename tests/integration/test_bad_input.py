@@ -1,0 +1,214 @@
+"""Bad input: one clear line, exit code 2, no traceback, and nothing written."""
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Command = Callable[..., tuple[int, str, str]]
+
+GOOD = "text,label\n" + "".join(f"text {i},{'ab'[i % 2]}\n" for i in range(40))
+TASK = """
+[[tasks]]
+name = "t"
+kind = "classification"
+data = "t.csv"
+"""
+TINY = '[model]\nbackbone = "builtin:tiny"\n[training]\nmax_steps = 2\n'
+
+
+@pytest.fixture
+def complaint(tmp_path: Path, command: Command) -> Callable[..., str]:
+    """The complaint about a configuration and its files; asserts that nothing else happened."""
+
+    def call(text: str, files: dict[str, str | bytes] | None = None, *words: str) -> str:
+        for name, content in {"t.csv": GOOD, **(files or {})}.items():
+            path = tmp_path / name
+            path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        config = tmp_path / "c.toml"
+        config.write_text(f'name = "r"\noutput = "{tmp_path / "runs"}"\n{text}', encoding="utf-8")
+        code, out, err = command("run", config, *words)
+        assert code == 2, err
+        assert err.count("\n") == 1 and err.startswith("brodmann: ") and "Traceback" not in out + err
+        assert not (tmp_path / "runs" / "r" / "model").exists()
+        if "belongs" not in err and "another run is writing" not in err:
+            assert not (tmp_path / "runs").exists()
+        return err.removeprefix("brodmann: ").rstrip("\n").replace(str(tmp_path) + "/", "")
+
+    return call
+
+
+def described(kind: str, file: str, more: str = "") -> str:
+    return f'[[tasks]]\nname = "t"\nkind = "{kind}"\ndata = "{file}"\n{more}\n{TINY}'
+
+
+def test_files_and_columns(complaint: Callable[..., str]) -> None:
+    assert complaint(described("classification", "no.csv")) == "no.csv: no such file"
+    assert complaint(described("classification", "e.csv"), {"e.csv": ""}) == (
+        "e.csv: the file is empty, expected at least one example"
+    )
+    assert complaint(described("classification", "t.csv", 'label = "lable"')) == (
+        "t.csv: task 't' needs the column 'lable' (label), found label, text; did you mean 'label'?"
+    )
+    assert complaint(described("classification", "b.csv"), {"b.csv": GOOD + "one,two,three\n"}) == (
+        "b.csv line 42: expected 2 fields as in the first line, found 3"
+    )
+    assert complaint(described("classification", "b.jsonl"), {"b.jsonl": '{"text": 1}\n{oops\n'}) == (
+        "b.jsonl line 2: broken JSON (Expecting property name enclosed in double quotes at column 2): "
+        "expected one JSON object a line"
+    )
+    assert complaint(described("classification", "b.csv"), {"b.csv": b"text,label\n\xff\xfe,a\n"}) == (
+        "b.csv line 2: not utf-8 text (byte 0xff): save the file as UTF-8 or set 'encoding'"
+    )
+
+
+def test_labels_and_values(complaint: Callable[..., str]) -> None:
+    assert complaint(described("classification", "t.csv", 'labels = ["a", "c"]')) == (
+        "t.csv line 3: task 't': label 'b' is not one of the task's 2 labels; known: a, c"
+    )
+    one = "text,label\n" + "".join(f"text {i},a\n" for i in range(40))
+    assert complaint(described("classification", "o.csv"), {"o.csv": one}) == (
+        "task 't': every training example has the label 'a', expected at least two classes"
+    )
+    assert complaint(described("regression", "t.csv")) == (
+        "t.csv line 2: task 't': label: expected a number, found 'a'"
+    )
+    span = '{"question": "q", "context": "the cat", "answer": "dog"}\n'
+    assert complaint(described("span", "s.jsonl"), {"s.jsonl": span}) == (
+        "s.jsonl line 1: task 't': answer: 'dog' is not in its context"
+    )
+    tags = '{"tokens": ["a", "b"], "tags": ["O"]}\n'
+    assert complaint(described("tokens", "k.jsonl"), {"k.jsonl": tags}) == (
+        "k.jsonl line 1: task 't': 2 tokens but 1 tags, expected equally many"
+    )
+
+
+def test_configuration(complaint: Callable[..., str]) -> None:
+    assert complaint(TASK + TASK + TINY) == (
+        "tasks[1]: a second task is called 't': give it another 'name'"
+    )
+    assert complaint(TASK + TINY + "epoch = 3\n") == (
+        "c.toml: unknown key 'training.epoch'; did you mean 'epochs'?"
+    )
+    assert complaint("nmae = 1\n" + TASK) == "c.toml: unknown key 'nmae'; did you mean 'name'?"
+    assert complaint(TASK + 'lable = "x"\n' + TINY) == (
+        "c.toml: unknown key 'tasks.0.lable'; did you mean 'label'?"
+    )
+    assert complaint(TASK.replace("classification", "clasification") + TINY) == (
+        "tasks[0]: unknown kind 'clasification'; did you mean 'classification'?"
+    )
+    assert complaint(TASK + '[model]\narchitecture = "sharde"\n') == (
+        "unknown architecture 'sharde'; did you mean 'shared'?"
+    )
+    assert complaint(TASK + '[training]\nsampling = "anealed"\n') == (
+        "unknown sampler 'anealed'; did you mean 'annealed'?"
+    )
+    assert complaint('tasks = ["builtin/sentimnt"]\n').startswith(
+        "tasks[0]: unknown task 'builtin/sentimnt'; did you mean 'builtin/sentiment'?"
+    )
+    assert complaint(TASK + "[training]\nepochs = 0\n") == (
+        "c.toml: training.epochs = 0: input should be greater than 0"
+    )
+    assert complaint(TASK + '[training]\nepochs = "3"\n') == (
+        "c.toml: training.epochs = '3': input should be a valid integer"
+    )
+    assert complaint(TASK + "[model]\nfreeze = 1.5\n") == (
+        "c.toml: model.freeze = 1.5: input should be 'encoder', or less than or equal to 1"
+    )
+    assert complaint(TASK + "[model]\nmax_length = 9999\n" 'backbone = "builtin:tiny"\n') == (
+        "max_length = 9999: builtin:tiny reads at most 512 tokens"
+    )
+    assert complaint("tasks = []\n") == "c.toml: tasks = []: expected at least one task"
+    assert complaint("tasks = [\n").startswith("c.toml: not TOML: ")
+    assert complaint(TASK + TINY, None, "--set", "training.epochs") == (
+        "--set training.epochs: expected key=value, for example training.epochs=1"
+    )
+
+
+def test_a_hub_id_out_of_reach(complaint: Callable[..., str]) -> None:
+    text = complaint(TASK + '[model]\nbackbone = "someone/some-model"\n')
+    assert text.startswith("backbone 'someone/some-model' could not be loaded from the hub: ")
+    assert text.endswith("To work offline give a folder, or builtin:minilm")
+    text = complaint('[[tasks]]\nname = "t"\nkind = "classification"\nhub = "someone/data"\n' + TINY)
+    assert text.startswith("hub dataset 'someone/data' could not be loaded: ")
+
+
+def test_a_missing_configuration(tmp_path: Path, command: Command) -> None:
+    code, _, err = command("run", tmp_path / "no.toml")
+    assert code == 2
+    assert err == (
+        f"brodmann: {tmp_path / 'no.toml'}: no such file; `brodmann init` writes one to start from\n"
+    )
+
+
+def test_a_folder_of_another_run(tmp_path: Path, command: Command) -> None:
+    (tmp_path / "t.csv").write_text(GOOD)
+    config = tmp_path / "c.toml"
+    config.write_text(f'name = "r"\noutput = "{tmp_path / "runs"}"\n{TASK}{TINY}')
+    assert command("run", config)[0] == 0
+    folder = tmp_path / "runs" / "r"
+    stamp = {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.name != ".lock"}
+    code, _, err = command("run", config, "--set", "training.max_steps=3")
+    assert (code, err) == (
+        2,
+        f"brodmann: {folder}: belongs to another run (training.max_steps is 2 there, 3 here): "
+        "set another name, or remove the folder\n",
+    )
+    (tmp_path / "t.csv").write_text(GOOD.replace("text 3,", "changed 3,"))
+    code, _, err = command("run", config)
+    assert (code, err) == (
+        2,
+        f"brodmann: {folder}: the data of task 't' have changed since this run began: "
+        "set another name, or restore the data\n",
+    )
+    assert stamp == {path: path.stat().st_mtime_ns for path in stamp if path.exists()}
+    (tmp_path / "t.csv").write_text(GOOD)
+    other = tmp_path / "runs" / "s"
+    other.mkdir()
+    (other / "thesis.doc").write_text("mine")
+    code, _, err = command("run", config, "--set", "name=s")
+    assert (code, err) == (
+        2,
+        f"brodmann: {other}: holds files but no run (thesis.doc): choose another name or output\n",
+    )
+    assert [path.name for path in other.iterdir()] == ["thesis.doc"]
+
+
+def test_a_folder_that_is_being_written(tmp_path: Path, command: Command) -> None:
+    from brodmann.artifacts import locked
+
+    (tmp_path / "t.csv").write_text(GOOD)
+    config = tmp_path / "c.toml"
+    config.write_text(f'name = "r"\noutput = "{tmp_path / "runs"}"\n{TASK}{TINY}')
+    with locked(tmp_path / "runs" / "r"):
+        code, _, err = command("run", config)
+    assert code == 2 and err.endswith(
+        "another run is writing this folder: wait for it to end, or set another name\n"
+    )
+    assert command("run", config)[0] == 0
+
+
+def test_no_disk_space(tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "t.csv").write_text(GOOD)
+    config = tmp_path / "c.toml"
+    config.write_text(f'name = "r"\noutput = "{tmp_path / "runs"}"\n{TASK}{TINY}')
+
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    code, _, err = command("run", config)
+    assert code == 2 and "no disk space left to write" in err and err.count("\n") == 1
+
+
+def test_bad_lines_to_predict(tmp_path: Path, command: Command, tiny_model: object) -> None:
+    tiny_model.save_pretrained(tmp_path / "m")  # type: ignore[attr-defined]
+    bad = tmp_path / "in.txt"
+    bad.write_text('{"text": \n')
+    code, _, err = command("predict", tmp_path / "m", bad)
+    assert code == 2 and err == f"brodmann: {bad} line 1: broken JSON (Expecting value at column 10)\n"
+    assert command("predict", tmp_path / "nowhere")[2] == (
+        f"brodmann: {tmp_path / 'nowhere'}: no such folder, expected a run or a model folder\n"
+    )

@@ -1,0 +1,128 @@
+"""The commands from configuration to answers, on a tiny model, in this process."""
+
+import io
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Command = Callable[..., tuple[int, str, str]]
+
+CONFIG = """
+name = "small"
+output = "{output}"
+[[tasks]]
+use = "builtin/sentiment"
+limit = {{ train = 64, validation = 32, test = 32 }}
+[[tasks]]
+use = "builtin/similarity"
+limit = {{ train = 64, validation = 32, test = 32 }}
+[[tasks]]
+use = "builtin/entities"
+limit = {{ train = 64, validation = 32, test = 32 }}
+[model]
+backbone = "builtin:tiny"
+[training]
+epochs = 2
+batch_size = 16
+learning_rate = 1e-3
+"""
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    path = tmp_path / "small.toml"
+    path.write_text(CONFIG.format(output=tmp_path / "runs"), encoding="utf-8")
+    return path
+
+
+def test_run_evaluate_and_predict(
+    config: Path, tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, out, err = command("run", config)
+    assert (code, err) == (0, "")
+    assert "sentiment" in out and "scores (%)" in out and "generated text" in out
+    folder = tmp_path / "runs" / "small"
+    names = {path.name for path in folder.iterdir()}
+    assert names == {
+        ".lock", "config.toml", "provenance.json", "log.jsonl", "checkpoints", "model", "metrics.json",
+    }  # fmt: skip
+    metrics = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
+    assert set(metrics["splits"]) == {"validation", "test"}
+    assert metrics["splits"]["validation"]["similarity"]["metric"] == "spearman"
+    provenance = json.loads((folder / "provenance.json").read_text(encoding="utf-8"))
+    assert provenance["data"]["sentiment"]["generated"] is True
+    assert provenance["sittings"][0]["versions"]["torch"]
+
+    # A second time nothing is done again, and the stored configuration is itself runnable.
+    before = (folder / "model" / "model.safetensors").stat().st_mtime_ns
+    code, out, _ = command("run", folder / "config.toml", "--json")
+    assert code == 0 and json.loads(out)["splits"] == metrics["splits"]
+    assert (folder / "model" / "model.safetensors").stat().st_mtime_ns == before
+    code, out, _ = command("evaluate", config, "--json")
+    assert code == 0 and json.loads(out)["splits"] == metrics["splits"]
+
+    monkeypatch.setattr(sys, "stdin", io.StringIO("A fine film.\n\nMaria came.\n"))
+    code, out, _ = command("predict", folder)
+    answers = [json.loads(line) for line in out.splitlines()]
+    assert code == 0 and [answer["input"] for answer in answers] == ["A fine film.", "Maria came."]
+    assert set(answers[0]) == {"input", "sentiment", "entities"}
+
+    table = tmp_path / "pairs.csv"
+    table.write_text("text,text_pair\na cat,a dog\n", encoding="utf-8")
+    code, out, _ = command("predict", folder / "model", table, "--task", "similarity")
+    assert code == 0 and isinstance(json.loads(out)["value"], float)
+    code, _, err = command("predict", folder, table, "--task", "similarty")
+    assert (code, err) == (
+        2, "brodmann: the model has no task 'similarty'; did you mean 'similarity'?\n",
+    )  # fmt: skip
+
+
+def test_settings_can_be_changed_on_the_line(config: Path, tmp_path: Path, command: Command) -> None:
+    words = ["--set", "training.max_steps=2", "--set", "name=other", "--set", "tasks.0.weight=0.5"]
+    code, out, _ = command("train", config, "--json", *words)
+    folder = tmp_path / "runs" / "other"
+    assert code == 0 and json.loads(out)["model"] == str(folder / "model")
+    text = (folder / "config.toml").read_text(encoding="utf-8")
+    assert "max_steps = 2" in text and "weight = 0.5" in text
+
+
+def test_init_writes_what_run_can_run(tmp_path: Path, command: Command) -> None:
+    code, out, _ = command("init", tmp_path / "mine")
+    assert code == 0 and out.splitlines()[-1] == f"next: brodmann run {tmp_path / 'mine' / 'brodmann.toml'}"
+    words = ["--set", "training.max_steps=2", "--set", "model.backbone=builtin:tiny"]
+    words += ["--set", f"output={tmp_path / 'runs'}"]
+    code, out, err = command("run", tmp_path / "mine" / "brodmann.toml", *words)
+    assert (code, err) == (0, "")
+    assert "the same rows as the task before it" in " ".join(out.split())
+    code, _, err = command("init", tmp_path / "mine")
+    assert code == 2 and "is there already, nothing was written" in err
+
+
+def test_tasks_and_doctor(command: Command) -> None:
+    code, out, _ = command("tasks", "--language", "es", "--kind", "tokens", "--json")
+    assert code == 0 and [task["name"] for task in json.loads(out)] == ["builtin/entities:es"]
+    code, out, _ = command("tasks", "--json")
+    assert len(json.loads(out)) == 18
+    code, out, _ = command("tasks")
+    assert code == 0 and "sentiment" in out
+    code, out, _ = command("doctor", "--json")
+    checks: dict[str, Any] = {check["name"]: check for check in json.loads(out)["checks"]}
+    assert code == 0 and checks["torch"]["ok"] and checks["transformers"]["text"].startswith("5.")
+    assert command("doctor")[0] == 0
+
+
+@pytest.mark.parametrize("words", [["--help"], *([c, "--help"] for c in ("run", "predict", "tasks"))])
+def test_help_has_an_example(words: list[str], command: Command) -> None:
+    code, out, _ = command(*words)
+    assert code == 0
+    assert "Commands" in out if len(words) == 1 else "Example: " in out
+
+
+def test_version(command: Command) -> None:
+    from brodmann import __version__
+
+    assert command("--version")[1] == f"brodmann {__version__}\n"

@@ -1,0 +1,146 @@
+"""Real processes: a real SIGKILL and resume, a real Ctrl-C, and two processes that match one."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from safetensors.torch import load_file
+
+CONFIG = """
+name = "{name}"
+output = "{output}"
+[[tasks]]
+use = "builtin/sentiment"
+limit = {{ train = 96, validation = 24, test = 24 }}
+[[tasks]]
+use = "builtin/similarity"
+limit = {{ train = 50, validation = 24, test = 24 }}
+[[tasks]]
+use = "builtin/entities"
+limit = {{ train = 40, validation = 24, test = 24 }}
+[model]
+backbone = "builtin:tiny"
+{model}
+[training]
+epochs = 4
+learning_rate = 1e-3
+{training}
+"""
+
+
+def write(folder: Path, name: str, *, model: str = "", training: str = "") -> Path:
+    path = folder / f"{name}.toml"
+    text = CONFIG.format(name=name, output=folder / "runs", model=model, training=training)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def start(*words: object, **environment: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, *map(str, words)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **environment},
+    )
+
+
+def finish(*words: object, **environment: str) -> tuple[int, str, str]:
+    process = start(*words, **environment)
+    out, err = process.communicate(timeout=300)
+    return process.returncode, out, err
+
+
+def wait_for_line(log: Path, step: int, process: subprocess.Popen[str]) -> None:
+    """Until the log has reached `step`; the run logs every tenth step."""
+    for _ in range(1200):
+        if log.is_file() and any(
+            f'"step": {number}' in log.read_text(encoding="utf-8") for number in (step,)
+        ):
+            return
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
+    raise AssertionError("the run did not get there in a minute")
+
+
+def weights(folder: Path, name: str) -> dict[str, Any]:
+    return load_file(folder / "runs" / name / "model" / "model.safetensors")
+
+
+def test_a_killed_run_resumed_gives_the_same_bits(tmp_path: Path) -> None:
+    training = 'batch_size = 8\nprecision = "bf16"\ncheckpoint_every = 7\nsampling = "annealed"'
+    straight = write(tmp_path, "straight", training=training)
+    assert finish("-m", "brodmann", "train", straight)[0] == 0
+    killed = write(tmp_path, "killed", training=training)
+    process = start("-m", "brodmann", "train", killed)
+    wait_for_line(tmp_path / "runs" / "killed" / "log.jsonl", 30, process)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert not (tmp_path / "runs" / "killed" / "model").exists()
+    code, out, err = finish("-m", "brodmann", "train", killed)
+    assert code == 0, err
+    assert "going on from step" in out
+    ours, theirs = weights(tmp_path, "straight"), weights(tmp_path, "killed")
+    assert ours.keys() == theirs.keys()
+    assert all(ours[name].equal(theirs[name]) for name in ours)
+    logs = [
+        [
+            {k: v for k, v in json.loads(line).items() if k != "seconds"}
+            for line in (tmp_path / "runs" / name / "log.jsonl").read_text().splitlines()
+        ]
+        for name in ("straight", "killed")
+    ]
+    assert logs[0] == logs[1]
+
+
+def test_ctrl_c_saves_and_the_same_command_goes_on(tmp_path: Path) -> None:
+    config = write(tmp_path, "stopped", training="batch_size = 8")
+    process = start("-m", "brodmann", "train", config)
+    wait_for_line(tmp_path / "runs" / "stopped" / "log.jsonl", 10, process)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert err.startswith("brodmann: stopped at step ")
+    assert err.endswith("saved; the same command goes on from here\n") and err.count("\n") == 1
+    assert finish("-m", "brodmann", "train", config)[0] == 0
+    assert (tmp_path / "runs" / "stopped" / "model").is_dir()
+
+
+@pytest.mark.parametrize("sampling", ["proportional", "sqrt"])
+def test_two_processes_match_one_with_the_doubled_batch(tmp_path: Path, sampling: str) -> None:
+    # 9 does not divide the sizes: the last batches leave one process with fewer items or none.
+    options = f'sampling = "{sampling}"\nmax_steps = 20\nkeep = "last"\n'
+    one = write(tmp_path, "one", model="dropout = 0.0", training=options + "batch_size = 18")
+    two = write(tmp_path, "two", model="dropout = 0.0", training=options + "batch_size = 9")
+    assert finish("-m", "brodmann", "train", one)[0] == 0
+    launch = ("-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2")
+    code, out, err = finish(*launch, "-m", "brodmann", "train", two)
+    assert code == 0, err
+    assert "2 processes" in out  # two ranks really ran
+    state = sorted((tmp_path / "runs" / "two" / "checkpoints").glob("step-*"))[-1]
+    assert {path.name for path in state.glob("random-*")} == {
+        "random-0.safetensors", "random-1.safetensors",
+    }  # fmt: skip
+    ours, theirs = weights(tmp_path, "one"), weights(tmp_path, "two")
+    for name in ours:
+        assert (ours[name] - theirs[name]).abs().max() < 2e-3, name  # 20 Adam steps of 1e-3
+    close = sum((ours[n] - theirs[n]).abs().sum() for n in ours) / sum(v.numel() for v in ours.values())
+    assert close < 2e-5
+    scores = [
+        json.loads((tmp_path / "runs" / name / "log.jsonl").read_text().splitlines()[-1])["mean"]
+        for name in ("one", "two")
+    ]
+    assert scores[0] == pytest.approx(scores[1], abs=0.03)
+
+
+def test_processes_that_do_not_find_each_other_are_refused(tmp_path: Path) -> None:
+    config = write(tmp_path, "alone")
+    code, _, err = finish("-m", "brodmann", "train", config, WORLD_SIZE="2", RANK="0", LOCAL_RANK="-1")
+    assert code == 2, err
+    assert "brodmann: WORLD_SIZE is 2 but 1 process(es) joined: start with torchrun" in err

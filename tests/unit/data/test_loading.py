@@ -1,0 +1,209 @@
+"""From descriptions to tasks: labels, divisions, limits, weights, and messages for what is wrong."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import brodmann as bm
+from brodmann.data.division import Split, divide, hold_out
+from brodmann.data.readers import Table
+
+
+def rows(count: int = 40, classes: int = 2) -> list[dict[str, Any]]:
+    return [{"text": f"text {i}", "label": f"c{i % classes}"} for i in range(count)]
+
+
+def problem(**description: Any) -> str:
+    with pytest.raises(bm.InputError) as caught:
+        bm.load_task("t", **{"kind": "classification", "train": rows(), **description})
+    return str(caught.value)
+
+
+def test_labels_are_found_in_a_stable_order_and_given_ones_kept() -> None:
+    numbers = [{"text": str(i), "label": label} for i, label in enumerate([10, 9, "10", 9.0, 2])]
+    assert bm.load_task("t", kind="classification", train=numbers * 4).spec.labels == ("2", "9", "10")
+    given = bm.load_task("t", kind="classification", train=rows(), labels=["c1", "c0"])
+    assert given.spec.labels == ("c1", "c0")
+    assert {e["text"]: e["label"] for e in given.splits["train"]}.get("text 1", 0) == 0
+
+
+def test_a_whole_number_counts_the_given_names() -> None:
+    data = [{"text": str(i), "label": i % 2} for i in range(20)]
+    task = bm.load_task("t", kind="classification", train=data, labels=["no", "yes"])
+    assert all(e["label"] == int(e["text"]) % 2 for e in task.splits["train"])
+
+
+def test_no_validation_split_is_divided_by_the_stated_rule() -> None:
+    task = bm.load_task("t", kind="classification", train=rows(200, 4), validation_share=0.2)
+    again = bm.load_task("t", kind="classification", train=rows(200, 4), validation_share=0.2)
+    assert task.splits == again.splits
+    assert Counter(e["label"] for e in task.splits["validation"]) == dict.fromkeys(range(4), 10)
+    assert task.notes == [
+        "t: no validation split: 40 of 200 training examples held out (stratified, seed 0)"
+    ]
+    other = bm.load_task("t", kind="classification", train=rows(200, 4), validation_share=0.2, seed=1)
+    assert other.splits["validation"] != task.splits["validation"]
+
+
+def test_tasks_over_the_same_rows_hold_out_the_same_ones(tmp_path: Path) -> None:
+    lines = ["text,mood,subject,tokens,tags"]
+    for i in range(60):
+        lines.append(f"text {i},m{i % 2},s{i % 3},text {i},O B-X")
+    (tmp_path / "a.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    tasks = bm.load_tasks(
+        [
+            {"name": "mood", "kind": "classification", "data": "a.csv", "label": "mood"},
+            {"name": "subject", "kind": "classification", "data": "a.csv", "label": "subject"},
+            {"name": "names", "kind": "tokens", "data": "a.csv"},
+        ],
+        base=tmp_path,
+    )
+    texts = [
+        {e.get("text") or " ".join(e["tokens"]) for e in task.splits["validation"]} for task in tasks
+    ]
+    assert texts[0] == texts[1] == texts[2]
+    assert "the same rows as the task before it" in tasks[1].notes[0]
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    labels=st.lists(st.sampled_from("abc"), min_size=4, max_size=80),
+    texts=st.integers(min_value=2, max_value=100),
+    share=st.floats(min_value=0.05, max_value=0.6),
+    seed=st.integers(0, 5),
+)
+def test_a_division_is_a_partition_that_keeps_equal_texts_together(
+    labels: list[str], texts: int, share: float, seed: int
+) -> None:
+    examples = [{"text": str(i % texts), "label": label} for i, label in enumerate(labels)]
+    split = Split(Table("t", examples, range(len(examples))), list(range(len(examples))), examples)
+    held = hold_out(split, labels, ("label",), share, seed)
+    kept = set(split.rows) - held
+    assert not {examples[i]["text"] for i in held} & {examples[i]["text"] for i in kept}
+    if held and kept:
+        train, validation = divide(split, held, "t")
+        assert sorted(train.rows + validation.rows) == split.rows
+
+
+def test_one_split_of_another_name_is_divided_and_said(tmp_path: Path) -> None:
+    folder = tmp_path / "set"
+    folder.mkdir()
+    (folder / "validation.csv").write_text(
+        "text,label\n" + "".join(f"t{i},{i % 2}\n" for i in range(30)), encoding="utf-8"
+    )
+    task = bm.load_task("t", kind="classification", data="set", base=tmp_path)
+    assert task.sizes == {"train": 27, "validation": 3}
+    assert task.notes[0] == "t: only a validation split: it is divided into training and validation"
+
+
+def test_limits_draw_the_same_examples_every_time() -> None:
+    options: Any = {"kind": "classification", "train": rows(), "validation": rows(), "limit": 10}
+    task = bm.load_task("t", **options)
+    assert task.sizes == {"train": 10, "validation": 40}
+    assert task.splits == bm.load_task("t", **options).splits
+    small = bm.load_task("t", **{**options, "limit": {"validation": 7}})
+    assert small.sizes == {"train": 40, "validation": 7}
+
+
+def test_class_weights_have_mean_one_over_the_training_examples() -> None:
+    data = [{"text": str(i), "label": "rare" if i % 4 == 0 else "often"} for i in range(40)]
+    task = bm.load_task("t", kind="classification", train=data, validation=data, class_weights="balanced")
+    assert task.spec.labels == ("often", "rare")
+    assert task.spec.class_weights == pytest.approx((2 / 3, 2.0))
+    given = bm.load_task(
+        "t", kind="classification", train=data, validation=data, class_weights={"rare": 3.0}
+    )
+    assert given.spec.class_weights == pytest.approx((2 / 3, 2.0))
+
+
+def test_several_columns_make_one_text_or_the_choices() -> None:
+    data = [
+        {"premise": "It rained.", "ask": "effect", "c1": "wet", "c2": "dry", "label": i % 2}
+        for i in range(10)
+    ]
+    task = bm.load_task(
+        "copa", kind="choice", train=data, validation=data, text=["premise", "ask"], choices=["c1", "c2"]
+    )
+    assert task.splits["train"][0] == {"text": "It rained. effect", "choices": ["wet", "dry"], "label": 0}
+
+
+def test_named_tasks_and_task_files(tmp_path: Path) -> None:
+    (tmp_path / "mine.csv").write_text(
+        "text,label\n" + "".join(f"t{i},{i % 2}\n" for i in range(30)), encoding="utf-8"
+    )
+    (tmp_path / "mine.toml").write_text(
+        'name = "mine"\nkind = "classification"\ndata = "mine.csv"\n', encoding="utf-8"
+    )
+    small = {"use": "builtin/topic:es", "limit": {"train": 8, "validation": 8, "test": 8}}
+    tasks = bm.load_tasks([small, "mine.toml"], base=tmp_path)
+    assert [task.name for task in tasks] == ["topic:es", "mine"]
+    assert tasks[0].spec.generated and tasks[0].spec.language == "es"
+
+
+def test_wrong_descriptions_get_one_clear_line() -> None:
+    assert problem(kind="clasification") == (
+        "task 't': unknown kind 'clasification'; did you mean 'classification'?"
+    )
+    assert problem(lable="y") == "task 't': unknown key 'lable'; did you mean 'label'?"
+    assert problem(metric="f2") == (
+        "task 't': unknown metric 'f2'; known: accuracy, f1, macro_f1, matthews"
+    )
+    assert problem(question="q").startswith(
+        "task 't': the kind 'classification' has no column 'question'; known: text, label"
+    )
+    assert problem(label="topic") == (
+        "t.train: task 't' needs the column 'topic' (label), found label, text"
+    )
+    assert problem(weight=0.0) == "task 't': weight = 0.0: input should be greater than 0"
+    assert problem(labels=["c0", "x"]) == (
+        "t.train row 2: task 't': label 'c1' is not one of the task's 2 labels; known: c0, x"
+    )
+    assert problem(train=rows(20, 1)) == (
+        "task 't': every training example has the label 'c0', expected at least two classes"
+    )
+    assert problem(train=None) == "task 't': no source: give 'data', 'train' or 'hub'"
+    assert problem(data="x.csv") == "task 't': data and train exclude each other"
+    assert problem(train=[]) == "t.train: is empty, expected at least one example"
+    assert problem(train=[*rows(), {"text": "a", "label": None}]) == (
+        "t.train row 41: task 't': the label is empty (skip_unlabelled = true leaves such rows out)"
+    )
+    assert problem(train=[*rows(), {"text": 3, "label": "c0"}]) == (
+        "t.train row 41: task 't': text: expected a text, found 3"
+    )
+    assert problem(train=rows(2)) == (
+        "task 't': 2 examples are too few to hold out a validation set: "
+        "give more, or a 'validation' file"
+    )
+    assert problem(class_weights={"c9": 2.0}) == (
+        "task 't': class_weights: unknown label 'c9'; known: c0, c1"
+    )
+    with pytest.raises(bm.InputError, match=r"^tasks\[1\]: a second task is called 'topic': give"):
+        bm.load_tasks(["builtin/topic", "builtin/topic"])
+    with pytest.raises(bm.InputError, match=r"^tasks\[0\]: unknown task 'builtin/tpoic'; did you"):
+        bm.load_tasks(["builtin/tpoic"])
+
+
+def test_wrong_values_of_the_other_kinds() -> None:
+    def of(kind: str, row: dict[str, Any], **more: Any) -> str:
+        return problem(kind=kind, train=[row], **more).removeprefix("t.train row 1: task 't': ")
+
+    assert of("regression", {"text": "a", "label": "much"}) == "label: expected a number, found 'much'"
+    assert of("regression", {"text": "a", "label": "inf"}) == (
+        "label: expected a finite number, found 'inf'"
+    )
+    assert of("choice", {"text": "a", "choices": ["x", "y"], "label": 2}) == (
+        "label: expected the number of a choice (0 to 1) or its text, found 2"
+    )
+    where = {"question": "q", "context": "the red cat"}
+    assert of("span", {**where, "answer": "dog"}) == "answer: 'dog' is not in its context"
+    assert of("span", {**where, "answer": "red", "start": 3}, answer_start="start") == (
+        "answer: 'red' is not in its context at character 3 (there: ' re')"
+    )
+    assert of("tokens", {"tokens": ["a", "b"], "tags": ["O"]}) == (
+        "2 tokens but 1 tags, expected equally many"
+    )
+    assert of("multilabel", {"text": "a", "label": "[1,"}).startswith("label: broken JSON list (")

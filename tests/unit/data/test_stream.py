@@ -1,0 +1,81 @@
+"""The stream of batches: exact visits, exact resume, the samplers' shares, buckets of like length."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from brodmann.data.samplers import SAMPLERS
+from brodmann.data.stream import BatchStream, Draw
+
+
+def stream(sizes: list[int], sampling: str = "proportional", **options: Any) -> BatchStream:
+    lengths = [np.random.default_rng(s).integers(5, 100, size=s) for s in sizes]
+    return BatchStream(lengths, sampling=sampling, **{"batch_size": 4, "epochs": 2, "seed": 0, **options})
+
+
+def everything(of: BatchStream) -> list[Draw]:
+    return [of.next() for _ in range(len(of) - of.drawn)]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.integers(1, 60), min_size=1, max_size=5), st.integers(1, 9), st.integers(0, 3))
+def test_proportional_visits_every_example_exactly_once_an_epoch(
+    sizes: list[int], batch_size: int, seed: int
+) -> None:
+    draws = everything(stream(sizes, batch_size=batch_size, seed=seed))
+    for epoch in (1, 2):
+        for task, size in enumerate(sizes):
+            seen = [d.items for d in draws if d.task == task and d.epoch == epoch]
+            assert sorted(np.concatenate(seen).tolist()) == list(range(size))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.sampled_from(sorted(SAMPLERS)), st.integers(0, 30), st.integers(0, 3))
+def test_a_restored_stream_goes_on_as_if_nothing_had_happened(
+    sampling: str, place: int, seed: int
+) -> None:
+    whole = stream([30, 50, 7], sampling, seed=seed)
+    for _ in range(place):
+        whole.next()
+    state = whole.state()
+    rest = everything(whole)
+    other = stream([30, 50, 7], sampling, seed=seed)
+    other.restore(state)
+    again = everything(other)
+    assert len(rest) == len(again)
+    for a, b in zip(rest, again, strict=True):
+        assert (a.task, a.epoch, a.items.tolist()) == (b.task, b.epoch, b.items.tolist())
+
+
+def test_other_samplers_walk_without_replacement_and_reshuffle() -> None:
+    draws = [d for d in everything(stream([8, 80], "uniform", epochs=4)) if d.task == 0]
+    for first, second in zip(draws[0::2], draws[1::2], strict=False):
+        assert sorted([*first.items, *second.items]) == list(range(8))
+    orders = {tuple(d.items.tolist()) for d in draws}
+    assert len(orders) > 2
+
+
+def test_an_epoch_has_as_many_batches_under_every_sampler_and_their_shares() -> None:
+    for sampling in SAMPLERS:
+        of = stream([400, 1600], sampling, epochs=1)
+        draws = everything(of)
+        assert len(draws) == 500
+        share = np.mean([d.task for d in draws])
+        expected = {"uniform": 0.5, "sqrt": 2 / 3, "temperature": 2 / 3}.get(sampling, 0.8)
+        assert share == pytest.approx(expected, abs=0.06)
+
+
+def test_buckets_save_padding_and_are_still_shuffled() -> None:
+    of, plain = stream([2000], batch_size=16), stream([2000], batch_size=16, bucketing=False)
+
+    def padded(draws: list[Draw]) -> int:
+        return sum(int(of.lengths[0][d.items].max()) * len(d.items) for d in draws)
+
+    draws = everything(of)
+    assert padded(everything(plain)) > 1.5 * padded(draws)
+    means = [of.lengths[0][d.items].mean() for d in draws[:125]]
+    assert abs(np.corrcoef(means, np.arange(125))[0, 1]) < 0.3
+    assert [d.items.tolist() for d in draws[:125]] != [d.items.tolist() for d in draws[125:]]

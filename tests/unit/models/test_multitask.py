@@ -1,0 +1,249 @@
+"""The multi-task model: mixed batches, saving, predicting, freezing, every architecture."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import brodmann as bm
+from brodmann.data.batches import make_batch
+from brodmann.data.encoding import encode_task
+from brodmann.models.backbone import layers_of
+from tests.conftest import every_kind
+
+
+def pieces(model: Any, tasks: list[Any], items: list[int]) -> list[Any]:
+    return [
+        (
+            task.name,
+            encode_task(task.splits["train"], task.spec, model.tokenizer, max_length=32, stride=8),
+            np.array(items),
+        )
+        for task in tasks
+    ]
+
+
+@pytest.mark.parametrize("architecture", ["shared", "single"])
+def test_a_mixed_batch_gives_what_separate_batches_give(
+    tasks_of_every_kind: list[Any], architecture: str
+) -> None:
+    model = bm.MultiTaskModel.from_pretrained(
+        "builtin:tiny", tasks_of_every_kind, architecture=architecture
+    ).eval()
+    parts = pieces(model, tasks_of_every_kind, [0, 3, 5])
+    with torch.no_grad():
+        mixed = model(make_batch(parts, pad_id=0))
+        for place, part in enumerate(parts):
+            alone = model(make_batch([part], pad_id=0))
+            together, apart = mixed.logits[place], alone.logits[0]
+            if part[0] in ("where", "tag"):  # padded to another width
+                apart, together = apart[:, :7], together[:, :7]
+            torch.testing.assert_close(together, apart, atol=1e-5, rtol=1e-5)
+            torch.testing.assert_close(mixed.losses[place], alone.losses[0], atol=1e-5, rtol=1e-5)
+            assert mixed.losses[place].shape == (3,)
+
+
+def test_a_batch_reaches_only_its_own_head_and_in_single_its_own_encoder(
+    tasks_of_every_kind: list[Any],
+) -> None:
+    for architecture in ("shared", "single"):
+        model = bm.MultiTaskModel.from_pretrained(
+            "builtin:tiny", tasks_of_every_kind, architecture=architecture
+        )
+        batch = make_batch(pieces(model, tasks_of_every_kind[:1], [0, 1]), pad_id=0)
+        model(batch).losses[0].sum().backward()
+        touched = {n for n, p in model.named_parameters() if p.grad is not None}
+        others = [n for n in touched if n.startswith("heads.") and not n.startswith("heads.single.")]
+        assert not others
+        if architecture == "single":
+            assert not [n for n in touched if n.startswith("encoder.") and ".single." not in n]
+            counts = model.parameter_counts()
+            assert counts["encoder"] == 7 * sum(p.numel() for p in model.bare_models()[0].parameters())
+
+
+@pytest.mark.parametrize("architecture", ["shared", "single"])
+def test_saved_and_loaded_it_answers_the_same(
+    tasks_of_every_kind: list[Any], architecture: str, tmp_path: Path
+) -> None:
+    model = bm.MultiTaskModel.from_pretrained(
+        "builtin:tiny", tasks_of_every_kind, architecture=architecture, max_length=48
+    ).eval()
+    model.save_pretrained(tmp_path / "model", scores={"single": {"accuracy": 0.5}})
+    loaded = bm.MultiTaskModel.from_pretrained(tmp_path / "model")
+    assert loaded.specs == model.specs and loaded.settings == model.settings
+    for ours, theirs in zip(model.parameters(), loaded.parameters(), strict=True):
+        assert torch.equal(ours, theirs)
+    inputs = {"text": "the red cat", "text_pair": "a dog", "choices": ["yes", "no"]}
+    inputs |= {"question": "which cat", "context": "the red cat sat", "tokens": "the red cat"}
+    assert loaded.predict_all([inputs]) == model.predict_all([inputs])
+    assert list(loaded.predict_all([inputs])[0]) == list(model.specs)
+    card = (tmp_path / "model" / "README.md").read_text(encoding="utf-8")
+    assert "| single | classification | 0, 1 | a text | accuracy | 50.0 |" in card
+    files = {path.name for path in (tmp_path / "model").iterdir()}
+    assert {"model.safetensors", "config.json", "tokenizer.json", "README.md"} <= files
+    assert not [name for name in files if name.endswith((".bin", ".pt", ".pkl"))]
+    model.save_pretrained(tmp_path / "model")  # over an old one
+
+
+def test_predictions_have_the_form_people_expect(tiny_model: Any) -> None:
+    (label,) = tiny_model.predict("single", ["the cat"])
+    assert set(label) == {"label", "score", "probabilities"}
+    assert sum(label["probabilities"].values()) == pytest.approx(1)
+    assert label["score"] == max(label["probabilities"].values())
+    assert set(tiny_model.predict("many", ["the cat"])[0]) == {"labels", "probabilities"}
+    assert isinstance(tiny_model.predict("value", [("a cat", "a dog")])[0]["value"], float)
+    (choice,) = tiny_model.predict("pick", [{"text": "a", "choices": ["x", "y", "z"]}])
+    assert choice["text"] == ["x", "y", "z"][choice["choice"]] and len(choice["probabilities"]) == 3
+    (answer,) = tiny_model.predict("where", [("which cat?", "the red cat")])
+    assert set(answer) == {"answer", "score", "start", "end"}
+    raw = "Is  it O'Hara's?"
+    (tags,) = tiny_model.predict("tag", [raw])
+    assert tags["tokens"] == ["Is", "it", "O", "'", "Hara", "'", "s", "?"]
+    assert len(tags["tags"]) == 8
+    for entity in tags["entities"]:
+        assert raw[entity["start"] : entity["end"]] == entity["text"]
+    assert tiny_model.predict("tag", [["Is", "it"]])[0]["tokens"] == ["Is", "it"]
+    assert tiny_model.predict("single", []) == []
+
+
+def test_predict_all_reads_a_text_once_and_agrees_with_predict(
+    tiny_model: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = ["the red cat", "a dog " * 100, "x"]
+    calls = []
+    backbone = tiny_model.encoder.backbone
+    hook = backbone.register_forward_hook(lambda *_: calls.append(1))
+    together = tiny_model.predict_all(texts)
+    hook.remove()
+    assert len(calls) == 1  # one batch, one pass for all tasks
+    for name in ("single", "many", "tag"):
+        alone = tiny_model.predict(name, texts)
+        for a, b in zip(together, alone, strict=True):
+            if name == "tag":
+                assert a[name]["tags"] == b["tags"]
+            elif name == "single":
+                assert a[name]["label"] == b["label"]
+                assert a[name]["score"] == pytest.approx(b["score"], abs=1e-5)
+    assert list(together[0]) == ["single", "many", "tag"]
+
+
+def test_wrong_inputs_are_named(tiny_model: Any) -> None:
+    def message(call: Any) -> str:
+        with pytest.raises(bm.InputError) as caught:
+            call()
+        return str(caught.value)
+
+    assert message(lambda: tiny_model.predict("singel", ["a"])) == (
+        "the model has no task 'singel'; did you mean 'single'?"
+    )
+    assert message(lambda: tiny_model.predict("pair", ["a"])) == (
+        "input 1: task 'pair' takes (text, text_pair) as a tuple or a dict, found 'a'"
+    )
+    assert message(lambda: tiny_model.predict("single", "a")) == (
+        "expected a list of inputs, found one str: put it in [ ]"
+    )
+    assert message(lambda: bm.MultiTaskModel.from_pretrained("builtin:tiny")) == (
+        "builtin:tiny: not a trained multi-task model: give the tasks to build one"
+    )
+
+
+def test_freezing_a_share_of_the_layers_or_the_encoder(tasks_of_every_kind: list[Any]) -> None:
+    def trained(freeze: Any) -> tuple[list[bool], bool, bool]:
+        model = bm.MultiTaskModel.from_pretrained("builtin:tiny", tasks_of_every_kind[:1], freeze=freeze)
+        bare = model.bare_models()[0]
+        layers = [all(p.requires_grad for p in layer.parameters()) for layer in layers_of(bare)]
+        heads = all(p.requires_grad for p in model.heads.parameters())
+        return layers, all(p.requires_grad for p in bare.embeddings.parameters()), heads
+
+    assert trained(0.0) == ([True] * 3, True, True)
+    assert trained(0.34) == ([False, True, True], False, True)
+    assert trained(0.5) == ([False, True, True], False, True)
+    assert trained("encoder") == ([False] * 3, False, True)
+    with pytest.raises(bm.InputError, match=r"^freeze = 1\.5: expected 'encoder' or a share"):
+        trained(1.5)
+
+
+def test_a_model_from_a_folder_in_the_hub_layout(tasks_of_every_kind: list[Any], tmp_path: Path) -> None:
+    """What loads from the hub loads from a folder: here another family, saved by transformers."""
+    import transformers as tf
+
+    from brodmann.models.tiny import tiny_tokenizer, tiny_vocabulary
+
+    config = tf.RobertaConfig(
+        vocab_size=len(tiny_vocabulary()), hidden_size=32, num_hidden_layers=2,
+        num_attention_heads=4, intermediate_size=37, max_position_embeddings=66, pad_token_id=0,
+        type_vocab_size=2,
+    )  # fmt: skip
+    tf.AutoModel.from_config(config).save_pretrained(tmp_path)
+    tiny_tokenizer().save_pretrained(tmp_path)
+    model = bm.MultiTaskModel.from_pretrained(str(tmp_path), tasks_of_every_kind, max_length=64)
+    assert set(bm.evaluate(model, tasks_of_every_kind)) == {t.name for t in tasks_of_every_kind}
+    with pytest.raises(bm.InputError, match=r"max_length = 128: .* reads at most 65 tokens"):
+        bm.MultiTaskModel.from_pretrained(str(tmp_path), tasks_of_every_kind)
+
+
+def test_a_decoder_answers_from_its_last_real_token(tmp_path: Path) -> None:
+    import transformers as tf
+
+    from brodmann.models.tiny import tiny_tokenizer, tiny_vocabulary
+
+    config = tf.GPT2Config(
+        vocab_size=len(tiny_vocabulary()), n_embd=32, n_layer=2, n_head=4, n_positions=64
+    )
+    tf.AutoModel.from_config(config).save_pretrained(tmp_path)
+    tokenizer = tiny_tokenizer()
+    tokenizer.model_input_names = ["input_ids", "attention_mask"]
+    tokenizer.save_pretrained(tmp_path)
+    tasks = bm.load_tasks([d for d in every_kind() if d["kind"] != "choice"])
+    model = bm.MultiTaskModel.from_pretrained(str(tmp_path), tasks, max_length=48).eval()
+    alone = model.predict("single", ["the red cat"])[0]
+    padded = model.predict("single", ["the red cat", "a dog " * 20])[0]
+    assert alone["score"] == pytest.approx(padded["score"], abs=1e-5)
+    assert set(bm.evaluate(model, tasks)) == {task.name for task in tasks}
+
+
+def test_backbones_that_cannot_be_loaded(tmp_path: Path, tasks_of_every_kind: list[Any]) -> None:
+    def message(name: str) -> str:
+        with pytest.raises(bm.InputError) as caught:
+            bm.MultiTaskModel.from_pretrained(name, tasks_of_every_kind)
+        return str(caught.value)
+
+    assert message("builtin:maxi") == (
+        "unknown backbone 'builtin:maxi', built in are builtin:minilm and builtin:tiny"
+    )
+    text = message("someone/unknown-model")
+    assert text.startswith("backbone 'someone/unknown-model' could not be loaded from the hub: ")
+    assert text.endswith("To work offline give a folder, or builtin:minilm")
+    (tmp_path / "config.json").write_text("{}", encoding="utf-8")
+    assert message(str(tmp_path)).startswith(f"backbone '{tmp_path}': not a model folder (")
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "t5"}), encoding="utf-8")
+    assert message(str(tmp_path)) == (
+        f"backbone '{tmp_path}': t5 is an encoder-decoder, "
+        "expected an encoder (BERT, RoBERTa, ...) or a decoder (GPT-2, Llama, ...)"
+    )
+
+
+def test_damaged_weights_are_named(tiny_model: Any, tmp_path: Path) -> None:
+    tiny_model.save_pretrained(tmp_path / "m")
+    weights = tmp_path / "m" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:1000])
+    with pytest.raises(bm.InputError, match=r"model\.safetensors: the weights do not load"):
+        bm.MultiTaskModel.from_pretrained(tmp_path / "m")
+
+
+def test_gradient_checkpointing_gives_the_same_gradients(tasks_of_every_kind: list[Any]) -> None:
+    gradients = []
+    for checkpointing in (False, True):
+        model = bm.MultiTaskModel.from_pretrained("builtin:tiny", tasks_of_every_kind, dropout=0.0)
+        model.train()
+        if checkpointing:
+            model.enable_gradient_checkpointing()
+        batch = make_batch(pieces(model, tasks_of_every_kind, [0, 1]), pad_id=0)
+        torch.stack([losses.mean() for losses in model(batch).losses]).sum().backward()
+        gradients.append([p.grad for p in model.parameters() if p.grad is not None])
+    assert len(gradients[0]) == len(gradients[1])
+    for a, b in zip(*gradients, strict=True):
+        torch.testing.assert_close(a, b)

@@ -1,0 +1,104 @@
+"""Output heads equal the family's own AutoModelFor... in every family, and cost no second encoder."""
+
+from typing import Any
+
+import pytest
+import torch
+import transformers as tf
+
+from brodmann.models.backbone import FAMILIES, layers_of
+from brodmann.models.task_heads import TaskHead
+
+SMALL: dict[str, Any] = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
+SMALL |= {"intermediate_size": 37, "vocab_size": 99, "max_position_embeddings": 64}
+SMALL |= {"pad_token_id": 1}
+NAMED: dict[str, Any] = {"bos_token_id": 2, "eos_token_id": 2}
+CONFIGS: dict[str, Any] = {
+    "bert": lambda: tf.BertConfig(**SMALL),
+    "roberta": lambda: tf.RobertaConfig(**SMALL),
+    "xlm-roberta": lambda: tf.XLMRobertaConfig(**SMALL),
+    "electra": lambda: tf.ElectraConfig(embedding_size=16, **SMALL),
+    "distilbert": lambda: tf.DistilBertConfig(
+        dim=32, n_layers=2, n_heads=4, hidden_dim=37, vocab_size=99, pad_token_id=1
+    ),
+    "albert": lambda: tf.AlbertConfig(embedding_size=16, **SMALL),
+    "mpnet": lambda: tf.MPNetConfig(**SMALL),
+    "modernbert": lambda: tf.ModernBertConfig(**SMALL, **NAMED, cls_token_id=3, sep_token_id=2),
+    "deberta": lambda: tf.DebertaConfig(**SMALL),
+    "deberta-v2": lambda: tf.DebertaV2Config(**SMALL),
+    "gpt2": lambda: tf.GPT2Config(
+        n_embd=32, n_layer=2, n_head=4, vocab_size=99, n_positions=64, pad_token_id=1, **NAMED
+    ),
+    "openai-gpt": lambda: tf.OpenAIGPTConfig(
+        n_embd=32, n_layer=2, n_head=4, vocab_size=99, n_positions=64, pad_token_id=1
+    ),
+    "llama": lambda: tf.LlamaConfig(**SMALL, **NAMED, num_key_value_heads=2),
+    "qwen2": lambda: tf.Qwen2Config(**SMALL, num_key_value_heads=2),
+}
+FORMS: dict[str, Any] = {
+    "sequence": tf.AutoModelForSequenceClassification,
+    "choice": tf.AutoModelForMultipleChoice,
+    "span": tf.AutoModelForQuestionAnswering,
+    "tokens": tf.AutoModelForTokenClassification,
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("family", CONFIGS)
+def test_a_head_equals_the_stock_model(family: str, form: str) -> None:
+    config = CONFIGS[family]()
+    config.num_labels = {"sequence": 3, "span": 2, "tokens": 5}.get(form, 1)
+    ids = torch.randint(4, 99, (3, 10))
+    ids[0, 7:] = 1
+    inputs = {"input_ids": ids, "attention_mask": (ids != 1).long()}
+    backbone = tf.AutoModel.from_config(config).eval()
+    head = TaskHead(config, form, config.num_labels, seed=0).eval()
+    with torch.no_grad():
+        ours = head(backbone(**inputs), inputs)
+    shapes = {"sequence": (3, 3), "choice": (3,), "span": (3, 10, 2), "tokens": (3, 10, 5)}
+    assert ours.shape == shapes[form]
+    auto = FORMS[form]
+    if type(config) not in auto._model_mapping:
+        return  # no stock class: a linear layer, or one output of the sequence class
+    stock = auto.from_config(config).eval()
+    slot = stock.base_model_prefix
+    getattr(stock, slot).load_state_dict(backbone.state_dict(), strict=False)
+    weights = head.stock.state_dict()
+    missing = stock.load_state_dict(weights, strict=False)
+    assert not missing.unexpected_keys
+    assert all(key.startswith(f"{slot}.") for key in missing.missing_keys)
+    shaped = {k: v[:, None] for k, v in inputs.items()} if form == "choice" else inputs
+    with torch.no_grad():
+        theirs = stock(**shaped)
+    if form == "span":
+        expected = torch.stack([theirs.start_logits, theirs.end_logits], dim=-1)
+    else:
+        expected = theirs.logits.flatten() if form == "choice" else theirs.logits
+    assert torch.equal(ours, expected)
+    assert sum(p.numel() for p in head.parameters()) < 10_000
+
+
+def test_a_head_depends_on_its_seed_only() -> None:
+    config = CONFIGS["roberta"]()
+    one, same = TaskHead(config, "sequence", 3, seed=1), TaskHead(config, "sequence", 3, seed=1)
+    other = TaskHead(config, "sequence", 3, seed=2)
+    for (name, a), b, c in zip(one.named_parameters(), same.parameters(), other.parameters(), strict=True):
+        assert torch.equal(a, b)
+        if name.endswith("weight"):
+            assert not torch.equal(a, c) and a.abs().max() > 0
+
+
+def test_a_head_keeps_no_states_between_calls() -> None:
+    config = CONFIGS["bert"]()
+    head = TaskHead(config, "sequence", 2, seed=0)
+    states = tf.AutoModel.from_config(config)(input_ids=torch.ones(1, 4, dtype=torch.long))
+    head(states, {"input_ids": torch.ones(1, 4), "attention_mask": torch.ones(1, 4)})
+    assert head.stock.bert.states is None
+
+
+@pytest.mark.parametrize("family", [name for name in CONFIGS if name in FAMILIES])
+def test_the_record_of_a_family_finds_its_layers(family: str) -> None:
+    model = tf.AutoModel.from_config(CONFIGS[family]())
+    assert len(layers_of(model)) == 2
+    for path in FAMILIES[family].embeddings[:1]:
+        assert sum(p.numel() for p in model.get_submodule(path).parameters()) > 99

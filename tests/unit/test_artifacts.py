@@ -1,0 +1,79 @@
+"""Files are whole or not there, folders have one writer, fingerprints tell values apart."""
+
+import errno
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from brodmann import artifacts
+from brodmann.errors import InputError
+
+
+def test_a_failed_write_leaves_the_old_file_and_no_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.txt"
+    artifacts.write_text(path, "old")
+
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(InputError) as caught:
+        artifacts.write_text(path, "new")
+    assert str(caught.value) == f"no disk space left to write {path}: free some and run again"
+    assert path.read_text() == "old" and [p.name for p in tmp_path.iterdir()] == ["a.txt"]
+
+
+def test_a_folder_appears_whole_or_not_at_all(tmp_path: Path) -> None:
+    with pytest.raises(KeyError), artifacts.whole_folder(tmp_path / "f") as temporary:
+        (temporary / "a").write_text("x")
+        raise KeyError
+    assert not list(tmp_path.iterdir())
+    for text in ("one", "two"):
+        with artifacts.whole_folder(tmp_path / "f") as temporary:
+            (temporary / "a").write_text(text)
+    assert (tmp_path / "f" / "a").read_text() == "two"
+    assert [p.name for p in tmp_path.iterdir()] == ["f"]
+
+
+def test_leftovers_of_a_killed_process_are_swept(tmp_path: Path) -> None:
+    (tmp_path / ".x.123.tmp").write_text("half")
+    (tmp_path / ".step.1.tmp").mkdir()
+    (tmp_path / "kept").write_text("whole")
+    artifacts.sweep_leftovers(tmp_path)
+    assert [p.name for p in tmp_path.iterdir()] == ["kept"]
+
+
+def test_a_locked_folder_is_refused(tmp_path: Path) -> None:
+    with artifacts.locked(tmp_path), pytest.raises(InputError) as caught:
+        with artifacts.locked(tmp_path):
+            pass
+    assert str(caught.value) == (
+        f"{tmp_path}: another run is writing this folder: wait for it to end, or set another name"
+    )
+    with artifacts.locked(tmp_path):
+        pass
+
+
+def test_json_has_a_version_and_no_nan(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    artifacts.write_json(path, {"x": 1})
+    assert artifacts.read_json(path) == {"schema_version": 1, "x": 1}
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        artifacts.write_json(path, {"x": float("nan")})
+    path.write_text('{"schema_version": 99}')
+    with pytest.raises(InputError, match="is newer than 1, the newest this version reads: update"):
+        artifacts.read_json(path)
+    path.write_text("{}")
+    with pytest.raises(InputError, match="has no schema_version, so Brodmann did not write it"):
+        artifacts.read_json(path)
+
+
+def test_fingerprints_tell_values_apart() -> None:
+    values: list[Any] = [[1], ["1"], ["1", "2"], ["12"], np.arange(3), np.arange(3.0), b"1"]
+    assert len({artifacts.digest(value) for value in values}) == len(values)
+    assert artifacts.digest({"a": 1, "b": 2}) == artifacts.digest({"b": 2, "a": 1})

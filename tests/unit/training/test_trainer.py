@@ -1,0 +1,259 @@
+"""The loop: it learns, stops, keeps the best, resumes to the bit, and says what went wrong."""
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import brodmann as bm
+from brodmann.training import checkpoint
+from brodmann.training.trainer import checked_options
+from tests.conftest import every_kind
+
+
+def build(tasks: list[Any], **options: Any) -> Any:
+    return bm.MultiTaskModel.from_pretrained("builtin:tiny", tasks, **options)
+
+
+def weights(model: Any) -> list[torch.Tensor]:
+    return [parameter.detach().clone() for parameter in model.parameters()]
+
+
+def same(a: list[torch.Tensor], b: list[torch.Tensor]) -> bool:
+    return all(torch.equal(x, y) for x, y in zip(a, b, strict=True))
+
+
+def learnable(count: int = 60) -> list[Any]:
+    rows = [
+        {"text": ("good" if i % 2 else "bad") + f" thing {i % 5}", "label": i % 2} for i in range(count)
+    ]
+    return [bm.load_task("t", kind="classification", train=rows, validation=rows)]
+
+
+def test_it_learns_every_kind_at_once(tasks_of_every_kind: list[Any]) -> None:
+    model = build(tasks_of_every_kind)
+    before = {k: v.scores for k, v in bm.evaluate(model, tasks_of_every_kind, split="train").items()}
+    progress = bm.fit(
+        model, tasks_of_every_kind, epochs=25, learning_rate=3e-3, batch_size=8, keep="last"
+    )
+    after = {k: v.scores for k, v in bm.evaluate(model, tasks_of_every_kind, split="train").items()}
+    for task in tasks_of_every_kind:
+        metric = task.spec.metric
+        assert after[task.name][metric] > max(0.8, before[task.name][metric]), task.name
+    assert sum(progress.examples.values()) == 25 * sum(t.sizes["train"] for t in tasks_of_every_kind)
+
+
+def test_training_is_the_same_to_the_bit_for_the_same_seed(tasks_of_every_kind: list[Any]) -> None:
+    runs = []
+    for seed in (1, 1, 2):
+        model = build(tasks_of_every_kind)
+        bm.fit(model, tasks_of_every_kind, max_steps=5, batch_size=4, seed=seed, keep="last")
+        runs.append(weights(model))
+    assert same(runs[0], runs[1]) and not same(runs[0], runs[2])
+
+
+@pytest.mark.parametrize("precision", ["float32", "bf16"])
+@pytest.mark.parametrize("stop_at", [3, 7])
+def test_a_stopped_run_goes_on_with_the_same_bits(
+    tasks_of_every_kind: list[Any], tmp_path: Path, stop_at: int, precision: str
+) -> None:
+    options: Any = {"max_steps": 10, "batch_size": 4, "learning_rate": 1e-3, "evaluate_every": 4}
+    options |= {"sampling": "sqrt", "accumulation": 2, "precision": precision, "keep": "last"}
+    straight = build(tasks_of_every_kind)
+    whole = bm.fit(straight, tasks_of_every_kind, folder=tmp_path / "a", **options)
+
+    def stop(event: str, facts: dict[str, Any]) -> None:
+        if event == "step" and facts["step"] == stop_at:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    model = build(tasks_of_every_kind)
+    with pytest.raises(bm.errors.Interrupted) as caught:
+        bm.fit(model, tasks_of_every_kind, folder=tmp_path / "b", report=stop, **options)
+    assert str(caught.value) == (
+        f"stopped at step {stop_at} of 10: saved; the same command goes on from here"
+    )
+    assert caught.value.exit_code == 143
+    again = build(tasks_of_every_kind)
+    rest = bm.fit(again, tasks_of_every_kind, folder=tmp_path / "b", **options)
+    assert same(weights(straight), weights(again))
+    assert whole.evaluations == rest.evaluations
+    log = (tmp_path / "b" / "log.jsonl").read_text(encoding="utf-8")
+    lines = [json.loads(line) for line in log.splitlines()]
+    assert [line["step"] for line in lines] == [4, 8, 10, 10]
+
+
+def test_only_the_last_checkpoints_are_kept_without_pickle(
+    tasks_of_every_kind: list[Any], tmp_path: Path
+) -> None:
+    bm.fit(
+        build(tasks_of_every_kind), tasks_of_every_kind, folder=tmp_path, max_steps=6,
+        batch_size=4, evaluate_every=6, checkpoint_every=1,
+    )  # fmt: skip
+    folders = [path.name for path in checkpoint.checkpoint_folders(tmp_path / "checkpoints")]
+    assert folders == ["step-00000005", "step-00000006"]
+    files = {path.name for path in (tmp_path / "checkpoints").rglob("*") if path.is_file()}
+    assert files == {
+        "model.safetensors", "optimizer.safetensors", "random-0.safetensors", "state.json",
+        "best-00000006.safetensors",
+    }  # fmt: skip
+
+
+def test_a_damaged_checkpoint_is_passed_over_and_named(
+    tasks_of_every_kind: list[Any], tmp_path: Path
+) -> None:
+    options: Any = {"max_steps": 6, "batch_size": 4, "folder": tmp_path, "checkpoint_every": 2}
+    straight = build(tasks_of_every_kind)
+    bm.fit(straight, tasks_of_every_kind, keep="last", **options)
+    newest = tmp_path / "checkpoints" / "step-00000006" / "optimizer.safetensors"
+    newest.write_bytes(newest.read_bytes()[:-1] + b"x")
+    notes = []
+    model = build(tasks_of_every_kind)
+    bm.fit(
+        model, tasks_of_every_kind, keep="last",
+        report=lambda event, facts: notes.append(facts["text"]) if event == "note" else None,
+        **options,
+    )  # fmt: skip
+    assert notes == [
+        "checkpoint step-00000006 is damaged (optimizer.safetensors does not match its checksum): "
+        "going back to the one before it"
+    ]
+    assert same(weights(straight), weights(model))
+
+
+def test_a_checkpoint_of_another_run_is_refused(tasks_of_every_kind: list[Any], tmp_path: Path) -> None:
+    options: Any = {"max_steps": 2, "batch_size": 4, "folder": tmp_path}
+    bm.fit(build(tasks_of_every_kind), tasks_of_every_kind, **options)
+    with pytest.raises(bm.InputError, match=r"was written with other settings, data or number of"):
+        bm.fit(build(tasks_of_every_kind), tasks_of_every_kind, learning_rate=1e-4, **options)
+
+
+def test_the_best_weights_are_kept_and_training_stops_early() -> None:
+    tasks = learnable()
+    model = build(tasks)
+    seen = []
+    progress = bm.fit(
+        model, tasks, epochs=60, learning_rate=3e-3, schedule="constant", early_stopping=12,
+        report=lambda event, facts: seen.append(facts) if event == "evaluated" else None,
+    )  # fmt: skip
+    assert progress.best_score == 1.0
+    assert progress.without_gain == 12 and progress.step < 60 * 2
+    assert len(seen) == len(progress.evaluations)
+    assert bm.evaluate(model, tasks)["t"].scores["accuracy"] == 1.0
+
+
+def test_a_loss_that_is_not_a_number_names_task_and_step_and_keeps_the_checkpoint(
+    tasks_of_every_kind: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from brodmann.data.kinds import regression
+
+    right = regression.loss
+    steps = []
+
+    def poison(*words: Any) -> torch.Tensor:
+        return right(*words) * (float("nan") if len(steps) >= 5 else 1.0)
+
+    monkeypatch.setattr(regression, "loss", poison)
+    model = build(tasks_of_every_kind)
+    with pytest.raises(bm.RunError) as caught:
+        bm.fit(
+            model, tasks_of_every_kind, folder=tmp_path, epochs=2, batch_size=4,
+            checkpoint_every=2,
+            report=lambda event, facts: steps.append(1) if event == "step" else None,
+        )  # fmt: skip
+    text = str(caught.value)
+    assert text.startswith("the loss of task 'value' is not a finite number at step ")
+    assert "is kept: try a lower learning_rate" in text
+    kept = checkpoint.newest_checkpoint(tmp_path / "checkpoints", print)
+    assert kept is not None and kept.name in text
+    good = checkpoint.load_tensors(kept / "model.safetensors")
+    assert all(tensor.isfinite().all() for tensor in good.values())
+
+
+def test_accumulated_batches_equal_one_large_batch() -> None:
+    """Of one task, at dropout 0: two batches of 8 make the step of one batch of 16."""
+    tasks = learnable(16)
+    results = []
+    for batch_size, accumulation in ((16, 1), (8, 2)):
+        model = build(tasks, dropout=0.0)
+        bm.fit(
+            model, tasks, max_steps=1, batch_size=batch_size, accumulation=accumulation,
+            learning_rate=1e-3, bucketing=False, warmup=0.0, keep="last",
+        )  # fmt: skip
+        results.append(weights(model))
+    for a, b in zip(*results, strict=True):
+        torch.testing.assert_close(a, b, atol=1e-5, rtol=1e-4)
+
+
+def test_a_task_without_weight_in_the_loss_hardly_moves(tasks_of_every_kind: list[Any]) -> None:
+    descriptions = every_kind()[:1]
+    light = bm.load_tasks([{**descriptions[0], "weight": 1e-9}])
+    heavy = bm.load_tasks(descriptions)
+    moved = []
+    for tasks in (light, heavy):
+        model = build(tasks, dropout=0.0)
+        before = weights(model)
+        # SGD-like: with Adam only a gradient far below its epsilon shows.
+        bm.fit(model, tasks, max_steps=1, learning_rate=1e-3, keep="last", clip=None)
+        moved.append(max(float((a - b).abs().max()) for a, b in zip(before, weights(model), strict=True)))
+    assert moved[0] < 0.2 * moved[1]
+
+
+def test_frozen_parts_do_not_move(tasks_of_every_kind: list[Any]) -> None:
+    model = build(tasks_of_every_kind, freeze="encoder")
+    before = [p.detach().clone() for p in model.encoder.parameters()]
+    heads = [p.detach().clone() for p in model.heads.parameters()]
+    bm.fit(model, tasks_of_every_kind, max_steps=20, weight_decay=0.1, learning_rate=1e-3)
+    assert same(before, [p.detach() for p in model.encoder.parameters()])
+    assert not same(heads, [p.detach() for p in model.heads.parameters()])
+
+
+def test_an_encoder_of_its_own_moves_only_with_its_task(tasks_of_every_kind: list[Any]) -> None:
+    model = build(tasks_of_every_kind[:2], architecture="single")
+    before = weights(model.encoder.backbones["pair"])
+    bm.fit(model, tasks_of_every_kind[:1], max_steps=3, weight_decay=0.1, learning_rate=1e-3)
+    assert same(before, weights(model.encoder.backbones["pair"]))
+
+
+def test_wrong_options_are_named() -> None:
+    for options, message in (
+        ({"epoch": 2}, "fit has no option 'epoch'; did you mean 'epochs'?"),
+        ({"precision": "fp16"}, "unknown precision 'fp16'; did you mean 'bf16'?"),
+        ({"sampling": "square"}, "unknown sampler 'square'; did you mean 'sqrt'?"),
+        ({"epochs": 0}, "epochs = 0: expected a number above 0"),
+        ({"warmup": 2}, "warmup = 2: expected a share of the steps, from 0 to 1"),
+    ):
+        with pytest.raises(bm.InputError) as caught:
+            checked_options(options)
+        assert str(caught.value).startswith(message)
+
+
+def test_a_tracker_writes_and_a_missing_one_is_named(
+    tasks_of_every_kind: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import importlib.util
+
+    model = build(tasks_of_every_kind)
+    options: Any = {"max_steps": 2, "batch_size": 4, "folder": tmp_path}
+    bm.fit(model, tasks_of_every_kind, trackers=["tensorboard"], **options)
+    assert list(tmp_path.rglob("events.out.tfevents*"))
+    with pytest.raises(bm.InputError, match=r"^unknown tracker 'tensorbord'; did you mean 'tensor"):
+        bm.fit(model, tasks_of_every_kind, trackers=["tensorbord"], max_steps=1)
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda n: None if n == "wandb" else find(n))
+    with pytest.raises(bm.InputError, match=r"^tracker 'wandb' is not installed: pip install wandb$"):
+        bm.fit(model, tasks_of_every_kind, trackers=["wandb"], max_steps=1)
+
+
+def test_a_full_disk_is_said_before_training(
+    tasks_of_every_kind: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import shutil
+    from types import SimpleNamespace
+
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=1000))
+    with pytest.raises(bm.InputError, match=r"the run needs about 0\.0 GB for checkpoints and the"):
+        bm.fit(build(tasks_of_every_kind), tasks_of_every_kind, folder=tmp_path, max_steps=1)
