@@ -123,7 +123,7 @@ def train(config: ConfigPath, overrides: Overrides = None, as_json: Json = False
     from brodmann.pipeline.train import train as train_all
 
     with _view(as_json) as report:
-        folder, _ = train_all(settings, base, report)
+        folder = train_all(settings, base, report)
     if int(os.environ.get("RANK", "0")) == 0:
         text = f"model: {folder / 'model'}"
         print(

@@ -31,7 +31,9 @@ def complaint(tmp_path: Path, command: Command) -> Callable[..., str]:
         config.write_text(f'name = "r"\noutput = "{tmp_path / "runs"}"\n{text}', encoding="utf-8")
         code, out, err = command("run", config, *words)
         assert code == 2, err
-        assert err.count("\n") == 1 and err.startswith("brodmann: ") and "Traceback" not in out + err
+        assert (
+            err.count("\n") == 1 and err.startswith("brodmann: ") and "Traceback" not in out + err
+        )
         assert not (tmp_path / "runs" / "r" / "model").exists()
         if "belongs" not in err and "another run is writing" not in err:
             assert not (tmp_path / "runs").exists()
@@ -45,7 +47,7 @@ def described(kind: str, file: str, more: str = "") -> str:
 
 
 def test_files_and_columns(complaint: Callable[..., str]) -> None:
-    assert complaint(described("classification", "no.csv")) == "no.csv: no such file"
+    assert complaint(described("classification", "absent.csv")) == "absent.csv: no such file"
     assert complaint(described("classification", "e.csv"), {"e.csv": ""}) == (
         "e.csv: the file is empty, expected at least one example"
     )
@@ -55,13 +57,15 @@ def test_files_and_columns(complaint: Callable[..., str]) -> None:
     assert complaint(described("classification", "b.csv"), {"b.csv": GOOD + "one,two,three\n"}) == (
         "b.csv line 42: expected 2 fields as in the first line, found 3"
     )
-    assert complaint(described("classification", "b.jsonl"), {"b.jsonl": '{"text": 1}\n{oops\n'}) == (
-        "b.jsonl line 2: broken JSON (Expecting property name enclosed in double quotes at column 2): "
-        "expected one JSON object a line"
+    assert complaint(
+        described("classification", "b.jsonl"), {"b.jsonl": '{"text": 1}\n{oops\n'}
+    ) == (
+        "b.jsonl line 2: broken JSON (Expecting property name enclosed in double quotes "
+        "at column 2): expected one JSON object a line"
     )
-    assert complaint(described("classification", "b.csv"), {"b.csv": b"text,label\n\xff\xfe,a\n"}) == (
-        "b.csv line 2: not utf-8 text (byte 0xff): save the file as UTF-8 or set 'encoding'"
-    )
+    assert complaint(
+        described("classification", "b.csv"), {"b.csv": b"text,label\n\xff\xfe,a\n"}
+    ) == ("b.csv line 2: not utf-8 text (byte 0xff): save the file as UTF-8 or set 'encoding'")
 
 
 def test_labels_and_values(complaint: Callable[..., str]) -> None:
@@ -115,9 +119,10 @@ def test_configuration(complaint: Callable[..., str]) -> None:
         "c.toml: training.epochs = '3': input should be a valid integer"
     )
     assert complaint(TASK + "[model]\nfreeze = 1.5\n") == (
-        "c.toml: model.freeze = 1.5: input should be 'encoder', or less than or equal to 1"
+        "c.toml: model.freeze = 1.5: input should be 'encoder' or input should be less than "
+        "or equal to 1"
     )
-    assert complaint(TASK + "[model]\nmax_length = 9999\n" 'backbone = "builtin:tiny"\n') == (
+    assert complaint(TASK + '[model]\nmax_length = 9999\nbackbone = "builtin:tiny"\n') == (
         "max_length = 9999: builtin:tiny reads at most 512 tokens"
     )
     assert complaint("tasks = []\n") == "c.toml: tasks = []: expected at least one task"
@@ -131,7 +136,9 @@ def test_a_hub_id_out_of_reach(complaint: Callable[..., str]) -> None:
     text = complaint(TASK + '[model]\nbackbone = "someone/some-model"\n')
     assert text.startswith("backbone 'someone/some-model' could not be loaded from the hub: ")
     assert text.endswith("To work offline give a folder, or builtin:minilm")
-    text = complaint('[[tasks]]\nname = "t"\nkind = "classification"\nhub = "someone/data"\n' + TINY)
+    text = complaint(
+        '[[tasks]]\nname = "t"\nkind = "classification"\nhub = "someone/data"\n' + TINY
+    )
     assert text.startswith("hub dataset 'someone/data' could not be loaded: ")
 
 
@@ -208,7 +215,9 @@ def test_bad_lines_to_predict(tmp_path: Path, command: Command, tiny_model: obje
     bad = tmp_path / "in.txt"
     bad.write_text('{"text": \n')
     code, _, err = command("predict", tmp_path / "m", bad)
-    assert code == 2 and err == f"brodmann: {bad} line 1: broken JSON (Expecting value at column 10)\n"
+    assert (
+        code == 2 and err == f"brodmann: {bad} line 1: broken JSON (Expecting value at column 10)\n"
+    )
     assert command("predict", tmp_path / "nowhere")[2] == (
         f"brodmann: {tmp_path / 'nowhere'}: no such folder, expected a run or a model folder\n"
     )

@@ -48,7 +48,8 @@ def test_run_evaluate_and_predict(
     folder = tmp_path / "runs" / "small"
     names = {path.name for path in folder.iterdir()}
     assert names == {
-        ".lock", "config.toml", "provenance.json", "log.jsonl", "checkpoints", "model", "metrics.json",
+        ".lock", "config.toml", "provenance.json", "log.jsonl", "checkpoints", "model",
+        "metrics.json",
     }  # fmt: skip
     metrics = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
     assert set(metrics["splits"]) == {"validation", "test"}
@@ -81,7 +82,9 @@ def test_run_evaluate_and_predict(
     )  # fmt: skip
 
 
-def test_settings_can_be_changed_on_the_line(config: Path, tmp_path: Path, command: Command) -> None:
+def test_settings_can_be_changed_on_the_line(
+    config: Path, tmp_path: Path, command: Command
+) -> None:
     words = ["--set", "training.max_steps=2", "--set", "name=other", "--set", "tasks.0.weight=0.5"]
     code, out, _ = command("train", config, "--json", *words)
     folder = tmp_path / "runs" / "other"
@@ -92,7 +95,10 @@ def test_settings_can_be_changed_on_the_line(config: Path, tmp_path: Path, comma
 
 def test_init_writes_what_run_can_run(tmp_path: Path, command: Command) -> None:
     code, out, _ = command("init", tmp_path / "mine")
-    assert code == 0 and out.splitlines()[-1] == f"next: brodmann run {tmp_path / 'mine' / 'brodmann.toml'}"
+    assert (
+        code == 0
+        and out.splitlines()[-1] == f"next: brodmann run {tmp_path / 'mine' / 'brodmann.toml'}"
+    )
     words = ["--set", "training.max_steps=2", "--set", "model.backbone=builtin:tiny"]
     words += ["--set", f"output={tmp_path / 'runs'}"]
     code, out, err = command("run", tmp_path / "mine" / "brodmann.toml", *words)
@@ -115,7 +121,9 @@ def test_tasks_and_doctor(command: Command) -> None:
     assert command("doctor")[0] == 0
 
 
-@pytest.mark.parametrize("words", [["--help"], *([c, "--help"] for c in ("run", "predict", "tasks"))])
+@pytest.mark.parametrize(
+    "words", [["--help"], *([c, "--help"] for c in ("run", "predict", "tasks"))]
+)
 def test_help_has_an_example(words: list[str], command: Command) -> None:
     code, out, _ = command(*words)
     assert code == 0

@@ -130,7 +130,9 @@ def test_two_processes_match_one_with_the_doubled_batch(tmp_path: Path, sampling
     ours, theirs = weights(tmp_path, "one"), weights(tmp_path, "two")
     for name in ours:
         assert (ours[name] - theirs[name]).abs().max() < 2e-3, name  # 20 Adam steps of 1e-3
-    close = sum((ours[n] - theirs[n]).abs().sum() for n in ours) / sum(v.numel() for v in ours.values())
+    close = sum((ours[n] - theirs[n]).abs().sum() for n in ours) / sum(
+        v.numel() for v in ours.values()
+    )
     assert close < 2e-5
     scores = [
         json.loads((tmp_path / "runs" / name / "log.jsonl").read_text().splitlines()[-1])["mean"]
@@ -141,6 +143,8 @@ def test_two_processes_match_one_with_the_doubled_batch(tmp_path: Path, sampling
 
 def test_processes_that_do_not_find_each_other_are_refused(tmp_path: Path) -> None:
     config = write(tmp_path, "alone")
-    code, _, err = finish("-m", "brodmann", "train", config, WORLD_SIZE="2", RANK="0", LOCAL_RANK="-1")
+    code, _, err = finish(
+        "-m", "brodmann", "train", config, WORLD_SIZE="2", RANK="0", LOCAL_RANK="-1"
+    )
     assert code == 2, err
-    assert "brodmann: WORLD_SIZE is 2 but 1 process(es) joined: start with torchrun" in err
+    assert "brodmann: 2 processes were asked for, but Tried to launch on distributed" in err

@@ -49,9 +49,12 @@ def test_leftovers_of_a_killed_process_are_swept(tmp_path: Path) -> None:
 
 
 def test_a_locked_folder_is_refused(tmp_path: Path) -> None:
-    with artifacts.locked(tmp_path), pytest.raises(InputError) as caught:
-        with artifacts.locked(tmp_path):
-            pass
+    with (
+        artifacts.locked(tmp_path),
+        pytest.raises(InputError) as caught,
+        artifacts.locked(tmp_path),
+    ):
+        pass
     assert str(caught.value) == (
         f"{tmp_path}: another run is writing this folder: wait for it to end, or set another name"
     )

@@ -91,19 +91,34 @@ def explain(error: ValidationError, section: type[BaseModel], where: str) -> str
     # A union reports one problem per member: the deepest one is nearest to what the user meant.
     problems = error.errors(include_url=False)
     problem = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])
-    # Members of a union appear in the location by their type's name: only real keys are shown.
-    path = [part for part in problem["loc"] if isinstance(part, int) or part.isidentifier()]
-    path = [part for part in path if part not in ("str", "float", "int", "list", "dict", "bool")]
+    path = _keys(problem["loc"])
     key = ".".join(str(part) for part in path)
     if problem["type"] == "extra_forbidden":
         known = _keys_at(section, path[:-1])
         return f"{where}: unknown key '{key}'{did_you_mean(str(path[-1]), known)}"
     found = problem["input"]
     shown = f"{found!r:.80}" if not isinstance(found, dict) else "a table"
-    expected = problem["msg"].removeprefix("Value error, ")
     if problem["type"] == "missing":
         return f"{where}: the key '{key}' is missing"
-    return f"{where}: {key} = {shown}: {expected[0].lower()}{expected[1:]}"
+    same_place = [p for p in problems if _keys(p["loc"]) == path]  # one a member of a union
+    expected = " or ".join(dict.fromkeys(_sentence(p["msg"]) for p in same_place))
+    return f"{where}: {key} = {shown}: {expected}"
+
+
+def _sentence(message: str) -> str:
+    text = message.removeprefix("Value error, ")
+    return text[0].lower() + text[1:]
+
+
+def _keys(location: tuple[int | str, ...]) -> list[int | str]:
+    """Members of a union stand in a location by their type's name, which no user wrote."""
+    types_of_unions = ("str", "float", "int", "bool")
+    return [
+        part
+        for part in location
+        if isinstance(part, int)
+        or (part.isidentifier() and part.islower() and part not in types_of_unions)
+    ]
 
 
 def _keys_at(section: type[BaseModel], path: list[Any]) -> list[str]:

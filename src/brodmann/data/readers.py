@@ -4,6 +4,7 @@ CSV, TSV and JSON Lines are read here, not by `datasets`, which hides the number
 """
 
 import csv
+import difflib
 import gzip
 import io
 import json
@@ -14,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from brodmann.errors import InputError, did_you_mean
+from brodmann.errors import InputError
 
 SPLITS = ("train", "validation", "test")
 TEXT_ENDINGS = (".csv", ".tsv", ".jsonl", ".json")
@@ -143,9 +144,9 @@ def from_memory(source: Any, name: str) -> Table:
 def _near_file(path: Path) -> str:
     if not path.parent.is_dir():
         return f" (nor the folder {path.parent})"
-    names = [file.name for file in path.parent.iterdir()]
-    near = did_you_mean(path.name, names)
-    return near if "did you mean" in near else ""
+    stems = {file.name.partition(".")[0]: file.name for file in path.parent.iterdir()}
+    near = difflib.get_close_matches(path.name.partition(".")[0], stems, n=1)
+    return f"; did you mean '{stems[near[0]]}'?" if near else ""
 
 
 def _decoded(path: Path, encoding: str) -> str:

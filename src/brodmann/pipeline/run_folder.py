@@ -19,7 +19,7 @@ def opened(config: Config, tasks: list[Task], *, main: bool = True) -> Iterator[
     if not main:  # the main process checks and locks for all
         yield folder
         return
-    check_owner(folder, config)
+    check_folder(config, tasks)
     with artifacts.locked(folder):
         artifacts.sweep_leftovers(folder)
         artifacts.write_text(folder / "config.toml", to_toml(config.resolved()))
@@ -27,8 +27,9 @@ def opened(config: Config, tasks: list[Task], *, main: bool = True) -> Iterator[
         yield folder
 
 
-def check_owner(folder: Path, config: Config) -> None:
+def check_folder(config: Config, tasks: list[Task]) -> None:
     """A folder with another configuration is another run's; one with foreign files is nobody's."""
+    folder = config.folder
     stored = folder / "config.toml"
     if not stored.is_file():
         if folder.is_file():
@@ -49,6 +50,14 @@ def check_owner(folder: Path, config: Config) -> None:
             f"{folder}: belongs to another run ({key} is {old!r:.40} there, {new!r:.40} here): "
             "set another name, or remove the folder"
         )
+    if (folder / "provenance.json").is_file():
+        before = artifacts.read_json(folder / "provenance.json")["data"]
+        for task in tasks:
+            if before[task.name]["fingerprint"] != task.fingerprint():
+                raise InputError(
+                    f"{folder}: the data of task '{task.name}' have changed since this run began: "
+                    "set another name, or restore the data"
+                )
 
 
 def _differences(there: dict[str, Any], here: dict[str, Any], prefix: str = "") -> list[Any]:
@@ -65,7 +74,7 @@ def _differences(there: dict[str, Any], here: dict[str, Any], prefix: str = "") 
 
 
 def record_provenance(folder: Path, config: Config, tasks: list[Task]) -> None:
-    """Who ran what on what; data that has changed since the run began is an error."""
+    """Who ran what on what, one entry a sitting."""
     path = folder / "provenance.json"
     data = {
         task.name: {
@@ -77,16 +86,7 @@ def record_provenance(folder: Path, config: Config, tasks: list[Task]) -> None:
         }
         for task in tasks
     }
-    sittings = []
-    if path.is_file():
-        before = artifacts.read_json(path)
-        sittings = before["sittings"]
-        for name, facts in data.items():
-            if before["data"][name]["fingerprint"] != facts["fingerprint"]:
-                raise InputError(
-                    f"{folder}: the data of task '{name}' have changed since this run began: "
-                    "set another name, or restore the data"
-                )
+    sittings = artifacts.read_json(path)["sittings"] if path.is_file() else []
     document = {
         "seed": config.seed,
         "data_seed": config.data_seed,

@@ -6,7 +6,7 @@ from typing import Any
 from brodmann.config import Config
 from brodmann.data.loading import load_tasks
 from brodmann.data.tasks import Task
-from brodmann.pipeline.run_folder import opened
+from brodmann.pipeline.run_folder import check_folder, opened
 
 
 def tasks_of(config: Config, base: Path) -> list[Task]:
@@ -28,32 +28,38 @@ def check_methods(config: Config) -> None:
     check_trackers(config.trackers)
 
 
-def train(config: Config, base: Path, report: Any) -> tuple[Path, list[Task]]:
+def train(config: Config, base: Path, report: Any) -> Path:
     """Train, or go on with what was stopped, or do nothing when the model is there."""
     from brodmann.training.processes import is_main
+
+    tasks, model = prepare(config, base, report)
+    with opened(config, tasks, main=is_main()) as folder:
+        train_in(folder, config, tasks, model, report)
+    return folder
+
+
+def prepare(config: Config, base: Path, report: Any) -> tuple[list[Task], Any]:
+    """Tasks, and the model unless it is trained: what can be wrong, before anything is written."""
+    from brodmann.models.multitask import is_model_folder
 
     check_methods(config)
     report("stage", {"text": "reading tasks"})
     tasks = tasks_of(config, base)
     report("tasks", {"tasks": tasks})
-    with opened(config, tasks, main=is_main()) as folder:
-        train_in(folder, config, tasks, report)
-    return folder, tasks
+    check_folder(config, tasks)
+    if is_model_folder(config.folder / "model"):
+        return tasks, None
+    report("stage", {"text": f"loading {config.model.backbone}"})
+    return tasks, build_model(config, tasks)
 
 
-def train_in(folder: Path, config: Config, tasks: list[Task], report: Any) -> None:
+def build_model(config: Config, tasks: list[Task]) -> Any:
     import torch
 
-    from brodmann.models.multitask import MultiTaskModel, is_model_folder
-    from brodmann.training.processes import is_main
-    from brodmann.training.trainer import fit
+    from brodmann.models.multitask import MultiTaskModel
 
-    if is_model_folder(folder / "model"):
-        report("done", {"text": "already trained", "folder": folder})
-        return
     if config.threads is not None:
         torch.set_num_threads(config.threads)
-    report("stage", {"text": f"loading {config.model.backbone}"})
     section = config.model
     model = MultiTaskModel.from_pretrained(
         section.backbone,
@@ -67,20 +73,22 @@ def train_in(folder: Path, config: Config, tasks: list[Task], report: Any) -> No
         attention=section.attention,
         seed=config.seed,
     )
-    options = config.training.model_dump()
-    if options.pop("gradient_checkpointing"):
+    if config.training.gradient_checkpointing:
         model.enable_gradient_checkpointing()
-    progress = fit(
-        model,
-        tasks,
-        folder=folder,
-        trackers=config.trackers,
-        report=report,
-        seed=config.seed,
-        **options,
-    )
+    return model
+
+
+def train_in(folder: Path, config: Config, tasks: list[Task], model: Any, report: Any) -> None:
+    from brodmann.training.processes import is_main
+    from brodmann.training.trainer import fit
+
+    if model is None:
+        report("done", {"text": "already trained", "folder": folder})
+        return
+    options = config.training.model_dump(exclude={"gradient_checkpointing"})
+    options |= {"seed": config.seed, "trackers": config.trackers}
+    progress = fit(model, tasks, folder=folder, report=report, **options)
     if is_main():
-        kept = [e for e in progress.evaluations if e["step"] == progress.best_step]
-        if config.training.keep == "last":
-            kept = progress.evaluations[-1:]
-        model.save_pretrained(folder / "model", scores=kept[0]["scores"] if kept else None)
+        kept = progress.best_step if config.training.keep == "best" else progress.evaluated_at
+        scores = next((e["scores"] for e in progress.evaluations if e["step"] == kept), None)
+        model.save_pretrained(folder / "model", scores=scores)

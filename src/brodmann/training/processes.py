@@ -18,12 +18,15 @@ def accelerator() -> Any:
     """Without `cpu=True` on a machine with no GPU, every process would believe it is alone."""
     from accelerate import Accelerator, DistributedDataParallelKwargs
 
-    made = Accelerator(
-        cpu=not torch.cuda.is_available(),
-        # A batch of one task leaves the other tasks' heads without gradients.
-        kwargs_handlers=[DistributedDataParallelKwargs(find_unused_parameters=True)],
-    )
     asked = int(os.environ.get("WORLD_SIZE", "1"))
+    try:
+        made = Accelerator(
+            cpu=not torch.cuda.is_available(),
+            # A batch of one task leaves the other tasks' heads without gradients.
+            kwargs_handlers=[DistributedDataParallelKwargs(find_unused_parameters=True)],
+        )
+    except ValueError as error:  # what torchrun sets is there only in part
+        raise InputError(f"{asked} processes were asked for, but {error}") from None
     if asked != made.num_processes:
         raise InputError(
             f"WORLD_SIZE is {asked} but {made.num_processes} process(es) joined: start with "

@@ -47,6 +47,7 @@ class Progress:
     seconds: float = 0.0  # of training steps, over all sittings
     examples: dict[str, int] = field(default_factory=dict)  # items trained on, by task
     evaluations: list[dict[str, Any]] = field(default_factory=list)
+    window: dict[str, list[float]] = field(default_factory=dict)  # losses since the last log line
 
 
 @dataclass
@@ -184,7 +185,6 @@ class _Run:
         optimizer = make_optimizer(model, options.learning_rate, options.weight_decay)
         self.prepared, self.optimizer = self.accelerator.prepare(model, optimizer)
         self.progress = Progress(examples={task.name: 0 for task in tasks})
-        self.window: dict[str, list[float]] = {}  # losses since the last line of the log
 
     def _encoded(self, split: str) -> dict[str, Encoded]:
         result = {}
@@ -301,7 +301,7 @@ class _Run:
         self.progress.step += 1
         self.progress.seconds += time.perf_counter() - started
         for task, value in losses:
-            self.window.setdefault(task, []).append(value)
+            self.progress.window.setdefault(task, []).append(value)
         facts = {"step": step + 1, "steps": self.steps, "losses": losses, "norm": norm}
         self.report("step", {**facts, "examples": sum(self.progress.examples.values())})
         if (step + 1) % LOG_EVERY == 0 or step + 1 == self.steps:
@@ -352,18 +352,18 @@ class _Run:
         )
 
     def _log(self, keeper: Keeper, log: Any, learning_rate: float) -> None:
-        means = {task: sum(values) / len(values) for task, values in self.window.items()}
+        means = {task: sum(values) / len(values) for task, values in self.progress.window.items()}
         entry = {
             "step": self.progress.step,
             "epoch": round(self.stream.drawn / self.stream.batches_per_epoch, 4),
             "learning_rate": learning_rate,
             "loss": means,
-            "batches": {task: len(values) for task, values in self.window.items()},
+            "batches": {task: len(values) for task, values in self.progress.window.items()},
             "seconds": round(self.progress.seconds, 3),
         }
         keeper.log(entry)
         log({f"loss/{task}": v for task, v in means.items()}, self.progress.step)
-        self.window = {}
+        self.progress.window = {}
 
     def _evaluate(self, keeper: Keeper, signals: StopSignals, log: Any) -> None:
         self.report("evaluate", {"step": self.progress.step})

@@ -34,13 +34,17 @@ def test_a_mixed_batch_holds_every_row_once_with_its_own_labels(
                 assert mask[row].sum() == length
                 row += 1
         assert row == part.rows.stop
-    shapes = {part.task: {k: tuple(v.shape) for k, v in part.labels.items()} for part in batch.parts}
+    shapes = {
+        part.task: {k: tuple(v.shape) for k, v in part.labels.items()} for part in batch.parts
+    }
     assert shapes["single"] == {"label": (2,)} and shapes["many"] == {"label": (2, 2)}
     assert shapes["where"] == {"first": (2,), "last": (2,)}
     assert shapes["tag"] == {"tags": (2, ids.shape[1])}
 
 
-def test_evaluation_reads_everything_once_from_long_to_short(tasks_of_every_kind: list[Any]) -> None:
+def test_evaluation_reads_everything_once_from_long_to_short(
+    tasks_of_every_kind: list[Any],
+) -> None:
     for task in tasks_of_every_kind:
         data = encode_task(
             task.splits["train"], task.spec, tiny_tokenizer(), max_length=12, stride=3, cache=False

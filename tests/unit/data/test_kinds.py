@@ -120,7 +120,9 @@ def test_an_answer_is_found_in_some_window_and_read_back(
         validation=[{"question": "where", "context": context, "answer": answer}],
     )
     data = encoded(task, max_length, stride)
-    predictions = KINDS["span"].predict(right_outputs(task, data), data, task.splits["train"], task.spec)
+    predictions = KINDS["span"].predict(
+        right_outputs(task, data), data, task.splits["train"], task.spec
+    )
     inside = data.labels["first"] > 0
     if stride >= 9 * width or data.items == 1:  # the overlap is wider than the answer
         assert inside.any()
@@ -134,7 +136,9 @@ def test_unanswerable_questions_are_answered_with_nothing() -> None:
     task = bm.load_task("t", kind="span", train=data, validation=data)
     assert task.spec.unanswerable
     made = encoded(task)
-    predictions = KINDS["span"].predict(right_outputs(task, made), made, task.splits["train"], task.spec)
+    predictions = KINDS["span"].predict(
+        right_outputs(task, made), made, task.splits["train"], task.spec
+    )
     assert [p["answer"] for p in predictions] == ["red", "", "cat"]
     assert predictions[1]["start"] is None
 

@@ -1,4 +1,4 @@
-"""From descriptions to tasks: labels, divisions, limits, weights, and messages for what is wrong."""
+"""From descriptions to tasks: labels, divisions, limits, weights, and what is wrong."""
 
 from collections import Counter
 from pathlib import Path
@@ -25,7 +25,11 @@ def problem(**description: Any) -> str:
 
 def test_labels_are_found_in_a_stable_order_and_given_ones_kept() -> None:
     numbers = [{"text": str(i), "label": label} for i, label in enumerate([10, 9, "10", 9.0, 2])]
-    assert bm.load_task("t", kind="classification", train=numbers * 4).spec.labels == ("2", "9", "10")
+    assert bm.load_task("t", kind="classification", train=numbers * 4).spec.labels == (
+        "2",
+        "9",
+        "10",
+    )
     given = bm.load_task("t", kind="classification", train=rows(), labels=["c1", "c0"])
     assert given.spec.labels == ("c1", "c0")
     assert {e["text"]: e["label"] for e in given.splits["train"]}.get("text 1", 0) == 0
@@ -45,7 +49,9 @@ def test_no_validation_split_is_divided_by_the_stated_rule() -> None:
     assert task.notes == [
         "t: no validation split: 40 of 200 training examples held out (stratified, seed 0)"
     ]
-    other = bm.load_task("t", kind="classification", train=rows(200, 4), validation_share=0.2, seed=1)
+    other = bm.load_task(
+        "t", kind="classification", train=rows(200, 4), validation_share=0.2, seed=1
+    )
     assert other.splits["validation"] != task.splits["validation"]
 
 
@@ -63,7 +69,8 @@ def test_tasks_over_the_same_rows_hold_out_the_same_ones(tmp_path: Path) -> None
         base=tmp_path,
     )
     texts = [
-        {e.get("text") or " ".join(e["tokens"]) for e in task.splits["validation"]} for task in tasks
+        {e.get("text") or " ".join(e["tokens"]) for e in task.splits["validation"]}
+        for task in tasks
     ]
     assert texts[0] == texts[1] == texts[2]
     assert "the same rows as the task before it" in tasks[1].notes[0]
@@ -111,7 +118,9 @@ def test_limits_draw_the_same_examples_every_time() -> None:
 
 def test_class_weights_have_mean_one_over_the_training_examples() -> None:
     data = [{"text": str(i), "label": "rare" if i % 4 == 0 else "often"} for i in range(40)]
-    task = bm.load_task("t", kind="classification", train=data, validation=data, class_weights="balanced")
+    task = bm.load_task(
+        "t", kind="classification", train=data, validation=data, class_weights="balanced"
+    )
     assert task.spec.labels == ("often", "rare")
     assert task.spec.class_weights == pytest.approx((2 / 3, 2.0))
     given = bm.load_task(
@@ -126,9 +135,18 @@ def test_several_columns_make_one_text_or_the_choices() -> None:
         for i in range(10)
     ]
     task = bm.load_task(
-        "copa", kind="choice", train=data, validation=data, text=["premise", "ask"], choices=["c1", "c2"]
+        "copa",
+        kind="choice",
+        train=data,
+        validation=data,
+        text=["premise", "ask"],
+        choices=["c1", "c2"],
     )
-    assert task.splits["train"][0] == {"text": "It rained. effect", "choices": ["wet", "dry"], "label": 0}
+    assert task.splits["train"][0] == {
+        "text": "It rained. effect",
+        "choices": ["wet", "dry"],
+        "label": 0,
+    }
 
 
 def test_named_tasks_and_task_files(tmp_path: Path) -> None:
@@ -191,7 +209,9 @@ def test_wrong_values_of_the_other_kinds() -> None:
     def of(kind: str, row: dict[str, Any], **more: Any) -> str:
         return problem(kind=kind, train=[row], **more).removeprefix("t.train row 1: task 't': ")
 
-    assert of("regression", {"text": "a", "label": "much"}) == "label: expected a number, found 'much'"
+    assert (
+        of("regression", {"text": "a", "label": "much"}) == "label: expected a number, found 'much'"
+    )
     assert of("regression", {"text": "a", "label": "inf"}) == (
         "label: expected a finite number, found 'inf'"
     )

@@ -9,7 +9,7 @@ import pytest
 from brodmann.data.readers import read_file, read_folder, read_hub, read_table
 from brodmann.errors import InputError
 
-ROWS = [{"text": "a, \"quoted\" text", "label": "x"}, {"text": "two\nlines", "label": "y"}]
+ROWS = [{"text": 'a, "quoted" text', "label": "x"}, {"text": "two\nlines", "label": "y"}]
 
 
 def error(path: Path, **options: str) -> str:
@@ -34,7 +34,10 @@ def test_csv_jsonl_parquet_and_gzip_give_the_same_rows(tmp_path: Path) -> None:
     for name in ("a.csv", "a.jsonl", "a.jsonl.gz", "a.parquet"):
         assert read_file(tmp_path / name).rows == ROWS, name
     assert read_table(pd.DataFrame(ROWS), "frame", tmp_path).rows == ROWS
-    assert read_table({"text": [r["text"] for r in ROWS], "label": ["x", "y"]}, "d", tmp_path).rows == ROWS
+    assert (
+        read_table({"text": [r["text"] for r in ROWS], "label": ["x", "y"]}, "d", tmp_path).rows
+        == ROWS
+    )
     assert read_table(ROWS, "list", tmp_path).rows == ROWS
 
 
@@ -84,7 +87,8 @@ def test_broken_files_are_named_with_their_line(tmp_path: Path) -> None:
     lines = tmp_path / "a.jsonl"
     lines.write_text('{"a": 1}\n\n{"a": \n', encoding="utf-8")
     assert error(lines) == (
-        f"{lines} line 3: broken JSON (Expecting value at column 7): expected one JSON object a line"
+        f"{lines} line 3: broken JSON (Expecting value at column 7): "
+        "expected one JSON object a line"
     )
     lines.write_text("[1]\n", encoding="utf-8")
     assert error(lines) == f"{lines} line 1: expected a JSON object, found list"

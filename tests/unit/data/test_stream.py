@@ -1,4 +1,4 @@
-"""The stream of batches: exact visits, exact resume, the samplers' shares, buckets of like length."""
+"""The stream of batches: exact visits, exact resume, shares of tasks, buckets of length."""
 
 from typing import Any
 
@@ -13,7 +13,9 @@ from brodmann.data.stream import BatchStream, Draw
 
 def stream(sizes: list[int], sampling: str = "proportional", **options: Any) -> BatchStream:
     lengths = [np.random.default_rng(s).integers(5, 100, size=s) for s in sizes]
-    return BatchStream(lengths, sampling=sampling, **{"batch_size": 4, "epochs": 2, "seed": 0, **options})
+    return BatchStream(
+        lengths, sampling=sampling, **{"batch_size": 4, "epochs": 2, "seed": 0, **options}
+    )
 
 
 def everything(of: BatchStream) -> list[Draw]:

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tests.conftest import every_kind
 
 import brodmann as bm
 from brodmann.data.batches import make_batch
 from brodmann.data.encoding import encode_task
 from brodmann.models.backbone import layers_of
-from tests.conftest import every_kind
 
 
 def pieces(model: Any, tasks: list[Any], items: list[int]) -> list[Any]:
@@ -56,12 +56,16 @@ def test_a_batch_reaches_only_its_own_head_and_in_single_its_own_encoder(
         batch = make_batch(pieces(model, tasks_of_every_kind[:1], [0, 1]), pad_id=0)
         model(batch).losses[0].sum().backward()
         touched = {n for n, p in model.named_parameters() if p.grad is not None}
-        others = [n for n in touched if n.startswith("heads.") and not n.startswith("heads.single.")]
+        others = [
+            n for n in touched if n.startswith("heads.") and not n.startswith("heads.single.")
+        ]
         assert not others
         if architecture == "single":
             assert not [n for n in touched if n.startswith("encoder.") and ".single." not in n]
             counts = model.parameter_counts()
-            assert counts["encoder"] == 7 * sum(p.numel() for p in model.bare_models()[0].parameters())
+            assert counts["encoder"] == 7 * sum(
+                p.numel() for p in model.bare_models()[0].parameters()
+            )
 
 
 @pytest.mark.parametrize("architecture", ["shared", "single"])
@@ -152,7 +156,9 @@ def test_wrong_inputs_are_named(tiny_model: Any) -> None:
 
 def test_freezing_a_share_of_the_layers_or_the_encoder(tasks_of_every_kind: list[Any]) -> None:
     def trained(freeze: Any) -> tuple[list[bool], bool, bool]:
-        model = bm.MultiTaskModel.from_pretrained("builtin:tiny", tasks_of_every_kind[:1], freeze=freeze)
+        model = bm.MultiTaskModel.from_pretrained(
+            "builtin:tiny", tasks_of_every_kind[:1], freeze=freeze
+        )
         bare = model.bare_models()[0]
         layers = [all(p.requires_grad for p in layer.parameters()) for layer in layers_of(bare)]
         heads = all(p.requires_grad for p in model.heads.parameters())
@@ -166,7 +172,9 @@ def test_freezing_a_share_of_the_layers_or_the_encoder(tasks_of_every_kind: list
         trained(1.5)
 
 
-def test_a_model_from_a_folder_in_the_hub_layout(tasks_of_every_kind: list[Any], tmp_path: Path) -> None:
+def test_a_model_from_a_folder_in_the_hub_layout(
+    tasks_of_every_kind: list[Any], tmp_path: Path
+) -> None:
     """What loads from the hub loads from a folder: here another family, saved by transformers."""
     import transformers as tf
 

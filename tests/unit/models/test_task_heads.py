@@ -1,4 +1,4 @@
-"""Output heads equal the family's own AutoModelFor... in every family, and cost no second encoder."""
+"""Output heads equal each family's own AutoModelFor..., and cost no second encoder."""
 
 from typing import Any
 
@@ -82,7 +82,9 @@ def test_a_head_depends_on_its_seed_only() -> None:
     config = CONFIGS["roberta"]()
     one, same = TaskHead(config, "sequence", 3, seed=1), TaskHead(config, "sequence", 3, seed=1)
     other = TaskHead(config, "sequence", 3, seed=2)
-    for (name, a), b, c in zip(one.named_parameters(), same.parameters(), other.parameters(), strict=True):
+    for (name, a), b, c in zip(
+        one.named_parameters(), same.parameters(), other.parameters(), strict=True
+    ):
         assert torch.equal(a, b)
         if name.endswith("weight"):
             assert not torch.equal(a, c) and a.abs().max() > 0

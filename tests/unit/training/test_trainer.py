@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 import torch
+from tests.conftest import every_kind
 
 import brodmann as bm
 from brodmann.training import checkpoint
 from brodmann.training.trainer import checked_options
-from tests.conftest import every_kind
 
 
 def build(tasks: list[Any], **options: Any) -> Any:
@@ -29,14 +29,17 @@ def same(a: list[torch.Tensor], b: list[torch.Tensor]) -> bool:
 
 def learnable(count: int = 60) -> list[Any]:
     rows = [
-        {"text": ("good" if i % 2 else "bad") + f" thing {i % 5}", "label": i % 2} for i in range(count)
+        {"text": ("good" if i % 2 else "bad") + f" thing {i % 5}", "label": i % 2}
+        for i in range(count)
     ]
     return [bm.load_task("t", kind="classification", train=rows, validation=rows)]
 
 
 def test_it_learns_every_kind_at_once(tasks_of_every_kind: list[Any]) -> None:
     model = build(tasks_of_every_kind)
-    before = {k: v.scores for k, v in bm.evaluate(model, tasks_of_every_kind, split="train").items()}
+    before = {
+        k: v.scores for k, v in bm.evaluate(model, tasks_of_every_kind, split="train").items()
+    }
     progress = bm.fit(
         model, tasks_of_every_kind, epochs=25, learning_rate=3e-3, batch_size=8, keep="last"
     )
@@ -44,7 +47,9 @@ def test_it_learns_every_kind_at_once(tasks_of_every_kind: list[Any]) -> None:
     for task in tasks_of_every_kind:
         metric = task.spec.metric
         assert after[task.name][metric] > max(0.8, before[task.name][metric]), task.name
-    assert sum(progress.examples.values()) == 25 * sum(t.sizes["train"] for t in tasks_of_every_kind)
+    assert sum(progress.examples.values()) == 25 * sum(
+        t.sizes["train"] for t in tasks_of_every_kind
+    )
 
 
 def test_training_is_the_same_to_the_bit_for_the_same_seed(tasks_of_every_kind: list[Any]) -> None:
@@ -124,7 +129,9 @@ def test_a_damaged_checkpoint_is_passed_over_and_named(
     assert same(weights(straight), weights(model))
 
 
-def test_a_checkpoint_of_another_run_is_refused(tasks_of_every_kind: list[Any], tmp_path: Path) -> None:
+def test_a_checkpoint_of_another_run_is_refused(
+    tasks_of_every_kind: list[Any], tmp_path: Path
+) -> None:
     options: Any = {"max_steps": 2, "batch_size": 4, "folder": tmp_path}
     bm.fit(build(tasks_of_every_kind), tasks_of_every_kind, **options)
     with pytest.raises(bm.InputError, match=r"was written with other settings, data or number of"):
@@ -198,7 +205,9 @@ def test_a_task_without_weight_in_the_loss_hardly_moves(tasks_of_every_kind: lis
         before = weights(model)
         # SGD-like: with Adam only a gradient far below its epsilon shows.
         bm.fit(model, tasks, max_steps=1, learning_rate=1e-3, keep="last", clip=None)
-        moved.append(max(float((a - b).abs().max()) for a, b in zip(before, weights(model), strict=True)))
+        moved.append(
+            max(float((a - b).abs().max()) for a, b in zip(before, weights(model), strict=True))
+        )
     assert moved[0] < 0.2 * moved[1]
 
 
@@ -244,7 +253,9 @@ def test_a_tracker_writes_and_a_missing_one_is_named(
         bm.fit(model, tasks_of_every_kind, trackers=["tensorbord"], max_steps=1)
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda n: None if n == "wandb" else find(n))
-    with pytest.raises(bm.InputError, match=r"^tracker 'wandb' is not installed: pip install wandb$"):
+    with pytest.raises(
+        bm.InputError, match=r"^tracker 'wandb' is not installed: pip install wandb$"
+    ):
         bm.fit(model, tasks_of_every_kind, trackers=["wandb"], max_steps=1)
 
 

@@ -1,0 +1,58 @@
+"""Every Python example in README and docs runs, and every path they name is there."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_python_examples_run(page: Path, tmp_path: Path) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    if not blocks:
+        return
+    script = tmp_path / "example.py"
+    script.write_text("\n".join(blocks), encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, script],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env=os.environ,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_and_named_files_are_there(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for link in re.findall(r"\]\(([^)#:]+)\)", text):
+        assert (page.parent / link).exists(), link
+    for name in re.findall(r"`((?:data|models|training|pipeline)/[a-z_/]+\.py)`", text):
+        assert (ROOT / "src" / "brodmann" / name).exists(), name
+    for name in re.findall(r"`?((?:tests|benchmarks|examples)/[a-z_/]+\.(?:py|json|toml))", text):
+        assert (ROOT / name).exists(), name
+
+
+def test_configurations_in_the_documents_and_examples_are_valid(tmp_path: Path) -> None:
+    from brodmann.config import STARTER, load_config
+
+    texts = [
+        STARTER,
+        *((path.read_text(encoding="utf-8")) for path in (ROOT / "examples").glob("*.toml")),
+    ]
+    for page in PAGES:
+        blocks = re.findall(r"```toml\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+        texts += blocks
+    assert len(texts) >= 4
+    for text in texts:
+        path = tmp_path / "c.toml"
+        path.write_text(text, encoding="utf-8")
+        load_config(path)
