@@ -1,4 +1,4 @@
-"""Start-up: `import brodmann` and `brodmann --help` against bare Python, medians of interleaved runs.
+"""Start-up: `import brodmann` and `brodmann --help` against bare Python, medians taking turns.
 
 python benchmarks/startup.py
 """

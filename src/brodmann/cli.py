@@ -46,8 +46,8 @@ def main() -> None:
 
 
 def _complain(text: str) -> None:
-    # Of several processes one speaks; on a terminal a message is one line however long.
-    if int(os.environ.get("RANK", "0")) == 0:
+    # Of the processes on a machine one speaks; a message is one line however long.
+    if int(os.environ.get("LOCAL_RANK", "0")) <= 0:
         print(f"brodmann: {' '.join(text.split())}", file=sys.stderr)
 
 
@@ -205,8 +205,7 @@ def tasks(
         table.add_column(title, overflow="fold")
     for task in chosen:
         labels = ", ".join(task.labels) if task.labels else "–"
-        text = task.description + (" (generated)" if task.generated else "")
-        table.add_row(task.name, task.kind, task.group, labels, text)
+        table.add_row(task.name, task.kind, task.group, labels, task.description)
     Console().print(table)
 
 

@@ -146,7 +146,8 @@ def test_a_missing_configuration(tmp_path: Path, command: Command) -> None:
     code, _, err = command("run", tmp_path / "no.toml")
     assert code == 2
     assert err == (
-        f"brodmann: {tmp_path / 'no.toml'}: no such file; `brodmann init` writes one to start from\n"
+        f"brodmann: {tmp_path / 'no.toml'}: no such file; "
+        "`brodmann init` writes one to start from\n"
     )
 
 

@@ -47,22 +47,6 @@ class Encoded:
         rows = np.diff(self.starts)
         return np.maximum.reduceat(rows, self.item_rows[:-1]) if len(rows) else rows
 
-    def subset(self, items: int) -> "Encoded":
-        """The first `items` items, for a quick look at a few examples."""
-        rows = int(self.item_rows[items])
-        tokens = int(self.starts[rows])
-        size = {self.items: items, len(self.ids): tokens}
-        return Encoded(
-            ids=self.ids[:tokens],
-            starts=self.starts[: rows + 1],
-            item_rows=self.item_rows[: items + 1],
-            item_example=self.item_example[:items],
-            truncated=0,
-            types=None if self.types is None else self.types[:tokens],
-            labels={name: values[: size[len(values)]] for name, values in self.labels.items()},
-            places={name: values[:tokens] for name, values in self.places.items()},
-        )
-
 
 def encode_task(
     examples: Sequence["Example"],

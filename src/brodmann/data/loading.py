@@ -261,7 +261,18 @@ def _tables(
     if "train" not in tables:
         found = ", ".join(tables)
         raise InputError(f"task '{name}': no split called 'train', found {found}")
-    return {split: tables[split] for split in SPLITS if split in tables}, notes
+    unlabelled = [s for s, table in tables.items() if s != "train" and _hidden(table, description)]
+    unused = [split for split in tables if split not in SPLITS]
+    if unlabelled or unused:
+        reasons = [f"{split} (labels not public)" for split in unlabelled] + unused
+        notes.append(f"{name}: splits not used: {', '.join(reasons)}")
+    return {s: tables[s] for s in SPLITS if s in tables and s not in unlabelled}, notes
+
+
+def _hidden(table: Table, description: TaskDescription) -> bool:
+    """The hub writes -1 for every label of a test set whose labels are kept back."""
+    column = description.label or "label"
+    return all(row.get(column) == -1 for row in table.rows)
 
 
 def _read_once(source: Any, name: str, encoding: str, loading: Loading) -> dict[str, Table]:

@@ -27,6 +27,7 @@ class Evaluation:
     scores: dict[str, float]
     predictions: list[dict[str, Any]] = field(repr=False)
     examples: int
+    truncated: float  # share of the examples that lost text
 
 
 def evaluate(
@@ -79,7 +80,8 @@ def evaluate_task(
     spec = model.spec(task)
     kind = KINDS[spec.kind]
     predictions = kind.predict(outputs, encoded, examples, spec)
-    return Evaluation(kind.score(predictions, examples, spec), predictions, len(examples))
+    scores = kind.score(predictions, examples, spec)
+    return Evaluation(scores, predictions, len(examples), encoded.truncated / len(examples))
 
 
 def mean_primary(model: MultiTaskModel, results: Mapping[str, Evaluation]) -> float:

@@ -46,6 +46,7 @@ def evaluate_in(folder: Path, config: Config, tasks: list[Task], report: Any) ->
                 "score": measured[task.name].scores[task.spec.metric],
                 "trivial": trivial_score(task, split),
                 "examples": measured[task.name].examples,
+                "truncated": measured[task.name].truncated,
                 "scores": measured[task.name].scores,
             }
             for task in tasks

@@ -132,11 +132,6 @@ class Keeper:
             path = self.folder / f"best-{step:08d}.safetensors"
             model.load_state_dict(checkpoint.load_tensors(path))
 
-    def finish(self) -> None:
-        """The finished model is written: with `checkpoints = 0` nothing is kept for going on."""
-        if self.folder is not None and self.main and self.keep == 0:
-            shutil.rmtree(self.folder)
-
     def log(self, entry: dict[str, Any]) -> None:
         if self.log_path is not None and self.main:
             with open(self.log_path, "a", encoding="utf-8") as file:

@@ -227,3 +227,15 @@ def test_wrong_values_of_the_other_kinds() -> None:
         "2 tokens but 1 tags, expected equally many"
     )
     assert of("multilabel", {"text": "a", "label": "[1,"}).startswith("label: broken JSON list (")
+
+
+def test_splits_that_cannot_be_used_are_named(tmp_path: Path) -> None:
+    for split, label in (("train", None), ("validation_other", None), ("test", -1)):
+        lines = [
+            f'{{"text": "{split} {i}", "label": {i % 2 if label is None else label}}}'
+            for i in range(20)
+        ]
+        (tmp_path / f"{split}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    task = bm.load_task("t", kind="classification", data=str(tmp_path))
+    assert set(task.splits) == {"train", "validation"}
+    assert task.notes[0] == "t: splits not used: test (labels not public), validation_other"
