@@ -6,9 +6,10 @@ Three comparisons, as ratios in one run, the sides taking turns:
 - equal batches: both get the very same batches of equal length (no padding to save on either side);
 - mixed-length text against the Trainer's default (random) batches;
 - mixed-length text against the Trainer's grouping by length.
-Both sides train one epoch over the same examples with AdamW, clipping and a linear schedule, without
-evaluation, saving or logging; the clock runs from the first batch to the last step. With --data, the mixed-length text is SST-2 and QNLI's paragraphs
-from FOLDER; without it, texts with the same spread of lengths are made from the built-in suite.
+Both sides train one epoch over the same examples with AdamW, clipping and a linear schedule,
+without evaluation, saving or logging; the clock runs from the first batch to the last step.
+With --data the mixed-length text is SST-2 and QNLI's paragraphs from FOLDER; without it, texts
+with a like spread of lengths are made from the built-in suite.
 """
 
 import argparse
