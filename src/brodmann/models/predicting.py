@@ -2,13 +2,16 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
-from brodmann.data.batches import Part, evaluation_order, make_batch
+from brodmann.data.batches import evaluation_order, make_batch
 from brodmann.data.encoding import Encoded, encode_task
 from brodmann.data.kinds import KINDS
+from brodmann.data.kinds.tokens import token_text
 from brodmann.data.tasks import Example, TaskSpec
 from brodmann.errors import InputError
 
@@ -21,68 +24,63 @@ WORD = re.compile(r"\w+|[^\w\s]")
 def predict(
     model: "MultiTaskModel", task: str, texts: Sequence[Any], *, batch_size: int = 32
 ) -> list[dict[str, Any]]:
-    from brodmann.models.evaluate import item_outputs
-
-    spec = model.spec(task)
-    examples = read_inputs(spec, texts)
-    if not examples:
-        return []
-    encoded = _encode(model, spec, examples)
-    outputs = item_outputs(model, task, encoded, batch_size=batch_size)
-    return KINDS[spec.kind].predict(outputs, encoded, examples, spec)
+    examples = read_inputs(model.spec(task), texts)
+    return _together(model, {task: examples}, batch_size)[task] if examples else []
 
 
 def predict_all(
     model: "MultiTaskModel", texts: Sequence[Any], *, batch_size: int = 32
 ) -> list[dict[str, dict[str, Any]]]:
+    check_list(texts)
     answers: list[dict[str, dict[str, Any]]] = [{} for _ in texts]
-    groups: dict[str, list[str]] = {}  # tasks that read the very same rows
+    asked: dict[str, list[int]] = {}  # the inputs each task can read
     for name, spec in model.specs.items():
-        if texts and all(fits(spec, text) for text in texts):
-            alike = spec.kind in ("classification", "multilabel", "regression")
-            groups.setdefault("pooled" if alike and model.encoder.one_pass else name, []).append(
-                name
+        asked[name] = [place for place, text in enumerate(texts) if fits(spec, text)]
+    for place, text in enumerate(texts):
+        if not any(place in places for places in asked.values()):
+            wanted = (f"{name} takes {expected_input(s)}" for name, s in model.specs.items())
+            raise InputError(
+                f"input {place + 1}: no task of the model reads {text!r:.60}: {'; '.join(wanted)}"
             )
-    if texts and not groups:
-        raise InputError(
-            f"no task of the model reads such an input ({texts[0]!r:.60}): "
-            + "; ".join(
-                f"{name} takes {expected_input(spec)}" for name, spec in model.specs.items()
-            )
-        )
-    # Tokens read the rows of a text exactly as classification does, so they join its pass.
-    joined = [
-        n for n in groups if model.specs.get(n) is not None and model.specs[n].kind == "tokens"
-    ]
-    for name in joined if "pooled" in groups and not _paired(texts) else []:
-        groups["pooled"] += groups.pop(name)
-    for names in groups.values():
-        for name, predictions in _together(model, names, texts, batch_size).items():
-            for answer, prediction in zip(answers, predictions, strict=True):
-                answer[name] = prediction
+    groups: dict[Any, dict[str, list[Example]]] = {}  # tasks that read the very same rows
+    for name, places in asked.items():
+        if places:
+            spec = model.specs[name]
+            examples = read_inputs(spec, [texts[place] for place in places])
+            rows = _rows(spec, examples) if model.encoder.one_pass else None
+            groups.setdefault(rows or name, {})[name] = examples
+    for group in groups.values():
+        for name, predictions in _together(model, group, batch_size).items():
+            for place, prediction in zip(asked[name], predictions, strict=True):
+                answers[place][name] = prediction
     return [{name: answer[name] for name in model.specs if name in answer} for answer in answers]
 
 
-def _paired(texts: Sequence[Any]) -> bool:
-    return any(not isinstance(text, str) for text in texts)
+def _rows(spec: TaskSpec, examples: Sequence[Example]) -> tuple[Any, ...] | None:
+    """What the encoder reads for these examples; None where only this kind reads it so."""
+    if spec.kind in ("classification", "multilabel", "regression"):
+        return tuple((example["text"], example.get("text_pair")) for example in examples)
+    if spec.kind == "tokens":
+        return tuple((token_text(example), None) for example in examples)
+    return None
 
 
 @torch.inference_mode()
 def _together(
-    model: "MultiTaskModel", names: Sequence[str], texts: Sequence[Any], batch_size: int
+    model: "MultiTaskModel", group: Mapping[str, list[Example]], batch_size: int
 ) -> dict[str, list[dict[str, Any]]]:
     """Several tasks from one reading of the texts."""
-    if len(names) == 1:
-        return {names[0]: predict(model, names[0], texts, batch_size=batch_size)}
-    specs = [model.spec(name) for name in names]
-    examples = {spec.name: read_inputs(spec, texts) for spec in specs}
+    specs = [model.spec(name) for name in group]
     # A long text has several windows for a token task; its first window is what the others read.
     reader = next((spec for spec in specs if spec.kind == "tokens"), specs[0])
-    encoded = _encode(model, reader, examples[reader.name])
-    first_rows = {
-        int(example): row for row, example in reversed([*enumerate(encoded.item_example)])
-    }
-    outputs: dict[str, dict[int, Any]] = {name: {} for name in names}
+    encoded = _encode(model, reader, group[reader.name])
+    if len(specs) == 1:
+        from brodmann.models.evaluate import item_outputs
+
+        logits = item_outputs(model, reader.name, encoded, batch_size=batch_size)
+        kind = KINDS[reader.kind]
+        return {reader.name: kind.predict(logits, encoded, group[reader.name], reader)}
+    outputs: dict[str, dict[int, Any]] = {spec.name: {} for spec in specs}
     training = model.training
     model.eval()
     try:
@@ -92,25 +90,20 @@ def _together(
             ).to(model.device)
             states = model.encoder(batch.inputs, batch.parts)[0]
             for spec in specs:
-                part = Part(spec.name, slice(None), items, {}, batch.parts[0].rows_per_item, 0)
-                logits = model.read_off(part, states, batch.inputs).float().cpu().numpy()
+                part = replace(batch.parts[0], task=spec.name, labels={})
+                values = model.read_off(part, states, batch.inputs).float().cpu().numpy()
                 for place, item in enumerate(items):
                     length = int(encoded.starts[item + 1] - encoded.starts[item])
-                    tokens = KINDS[spec.kind].HEAD == "tokens"
-                    outputs[spec.name][int(item)] = (
-                        logits[place, :length] if tokens else logits[place]
-                    )
+                    row = values[place, :length] if spec.kind == "tokens" else values[place]
+                    outputs[spec.name][int(item)] = row
     finally:
         model.train(training)
+    first_windows = np.unique(encoded.item_example, return_index=True)[1]
     answers = {}
     for spec in specs:
-        found = outputs[spec.name]
-        if spec.kind == "tokens":
-            ordered = [found[item] for item in range(encoded.items)]
-        else:
-            ordered = [found[first_rows[example]] for example in range(len(texts))]
-        kind = KINDS[spec.kind]
-        answers[spec.name] = kind.predict(ordered, encoded, examples[spec.name], spec)
+        chosen = range(encoded.items) if spec.kind == "tokens" else first_windows
+        ordered = [outputs[spec.name][int(item)] for item in chosen]
+        answers[spec.name] = KINDS[spec.kind].predict(ordered, encoded, group[spec.name], spec)
     return answers
 
 
@@ -126,10 +119,7 @@ def _encode(model: "MultiTaskModel", spec: TaskSpec, examples: Sequence[Example]
 
 
 def read_inputs(spec: TaskSpec, texts: Sequence[Any]) -> list[Example]:
-    if isinstance(texts, str | Mapping):
-        raise InputError(
-            f"expected a list of inputs, found one {type(texts).__name__}: put it in [ ]"
-        )
+    check_list(texts)
     examples = []
     for place, text in enumerate(texts):
         if not fits(spec, text):
@@ -144,6 +134,13 @@ def read_inputs(spec: TaskSpec, texts: Sequence[Any]) -> list[Example]:
     return examples
 
 
+def check_list(texts: Any) -> None:
+    if isinstance(texts, str | Mapping):
+        raise InputError(
+            f"expected a list of inputs, found one {type(texts).__name__}: put it in [ ]"
+        )
+
+
 def _roles(spec: TaskSpec) -> list[str]:
     kind = KINDS[spec.kind]
     return [role for role in spec.columns if role not in kind.TARGETS]
@@ -154,10 +151,12 @@ def fits(spec: TaskSpec, text: Any) -> bool:
     roles = _roles(spec)
     if isinstance(text, Mapping):
         return all(_has(text, spec.columns[role], role) for role in roles)
-    if isinstance(text, tuple | list) and spec.kind == "tokens":
+    if isinstance(text, list) and spec.kind == "tokens":
         return len(text) > 0 and all(isinstance(word, str) for word in text)
     if isinstance(text, tuple | list):
-        return len(text) == len(roles) > 1
+        kinds = [list if role == "choices" else str for role in roles]
+        alike = len(text) == len(roles) and all(map(isinstance, text, kinds))
+        return alike and len(roles) > 1
     return isinstance(text, str) and len(roles) == 1
 
 

@@ -7,7 +7,7 @@ items (over all processes) times the task's weight; the losses of a step are ave
 import contextlib
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,17 +18,17 @@ from torch import Tensor, nn
 from brodmann.artifacts import digest
 from brodmann.data.batches import Batch, make_batch
 from brodmann.data.encoding import Encoded, encode_task
-from brodmann.data.samplers import check_sampler
 from brodmann.data.stream import BatchStream
 from brodmann.data.tasks import Task
-from brodmann.errors import InputError, Interrupted, RunError, did_you_mean
+from brodmann.errors import Interrupted, RunError
 from brodmann.models.evaluate import evaluate, mean_primary
 from brodmann.models.multitask import MultiTaskModel
-from brodmann.models.precision import PRECISIONS, autocast
+from brodmann.models.precision import autocast
 from brodmann.training import processes
 from brodmann.training.checkpoint import random_state
 from brodmann.training.keeper import Keeper
-from brodmann.training.schedule import SCHEDULES, rate
+from brodmann.training.options import Options, checked_options, make_optimizer
+from brodmann.training.schedule import rate
 from brodmann.training.stopping import StopSignals
 
 Report = Callable[[str, dict[str, Any]], None]  # (event, its facts)
@@ -48,30 +48,6 @@ class Progress:
     examples: dict[str, int] = field(default_factory=dict)  # items trained on, by task
     evaluations: list[dict[str, Any]] = field(default_factory=list)
     window: dict[str, list[float]] = field(default_factory=dict)  # losses since the last log line
-
-
-@dataclass
-class Options:
-    """The settings of `fit`; its docstring says what they mean."""
-
-    epochs: int = 5
-    max_steps: int | None = None
-    batch_size: int = 32
-    accumulation: int = 1
-    learning_rate: float = 2e-5
-    weight_decay: float = 0.0
-    warmup: float = 0.1
-    schedule: str = "linear"
-    clip: float | None = 1.0
-    precision: str = "float32"
-    sampling: str = "proportional"
-    sampling_parameters: Mapping[str, Any] = field(default_factory=dict)
-    bucketing: bool = True
-    evaluate_every: int | None = None
-    evaluation_batch_size: int = 64
-    early_stopping: int | None = None
-    keep: str = "best"
-    seed: int = 0
 
 
 def fit(
@@ -114,42 +90,6 @@ def fit(
     ):
         run.train(keeper, signals, checkpoint_every, log)
     return run.progress
-
-
-def checked_options(options: Mapping[str, Any]) -> Options:
-    known = list(Options.__dataclass_fields__)
-    for name in options:
-        if name not in known:
-            raise InputError(f"fit has no option '{name}'{did_you_mean(name, known)}")
-    chosen = Options(**options)
-    check_sampler(chosen.sampling, dict(chosen.sampling_parameters))
-    for name, allowed in (
-        ("precision", PRECISIONS),
-        ("schedule", SCHEDULES),
-        ("keep", ("best", "last")),
-    ):
-        value = getattr(chosen, name)
-        if value not in allowed:
-            raise InputError(f"unknown {name} '{value}'{did_you_mean(str(value), allowed)}")
-    for name in ("epochs", "batch_size", "accumulation", "learning_rate"):
-        if not getattr(chosen, name) > 0:
-            raise InputError(f"{name} = {getattr(chosen, name)}: expected a number above 0")
-    if not 0 <= chosen.warmup <= 1:
-        raise InputError(f"warmup = {chosen.warmup}: expected a share of the steps, from 0 to 1")
-    return chosen
-
-
-def make_optimizer(model: nn.Module, learning_rate: float, weight_decay: float) -> Any:
-    """AdamW; biases and norms (all parameters of one dimension) are not decayed."""
-    trained = [p for p in model.parameters() if p.requires_grad]
-    if not trained:
-        raise InputError("nothing to train: every parameter of the model is frozen")
-    groups = [
-        {"params": [p for p in trained if p.dim() > 1], "weight_decay": weight_decay},
-        {"params": [p for p in trained if p.dim() <= 1], "weight_decay": 0.0},
-    ]
-    groups = [group for group in groups if group["params"]]
-    return torch.optim.AdamW(groups, lr=learning_rate, betas=(0.9, 0.999), fused=True)
 
 
 class _Run:

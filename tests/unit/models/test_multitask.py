@@ -134,6 +134,29 @@ def test_predict_all_reads_a_text_once_and_agrees_with_predict(
     assert list(together[0]) == ["single", "many", "tag"]
 
 
+def test_predict_all_gives_every_input_the_tasks_that_read_it(tiny_model: Any) -> None:
+    everything = {"text": "the red cat", "text_pair": "a dog", "choices": ["yes", "no"]}
+    everything |= {"question": "which cat", "context": "the red cat sat", "tokens": "the red cat"}
+    whole, pair, text = tiny_model.predict_all(
+        [everything, ("the red cat", "a dog"), "the red cat"]
+    )
+    assert list(text) == ["single", "many", "tag"]
+    assert {"pair", "value"} <= set(pair)
+    assert list(whole) == list(tiny_model.specs)
+    for name in tiny_model.specs:  # the same answers as one task at a time
+        (alone,) = tiny_model.predict(name, [everything])
+        for key, value in alone.items():
+            expected = pytest.approx(value, abs=1e-5) if isinstance(value, float) else None
+            assert expected is None or whole[name][key] == expected
+    assert whole["pair"]["score"] == pytest.approx(pair["pair"]["score"], abs=1e-5)
+    assert whole["single"]["score"] == pytest.approx(text["single"]["score"], abs=1e-5)
+    with pytest.raises(
+        bm.InputError, match=r"^input 2: no task of the model reads 3: single takes"
+    ):
+        tiny_model.predict_all(["a", 3])
+    assert tiny_model.predict_all([]) == []
+
+
 def test_wrong_inputs_are_named(tiny_model: Any) -> None:
     def message(call: Any) -> str:
         with pytest.raises(bm.InputError) as caught:

@@ -12,7 +12,7 @@ from tests.conftest import every_kind
 
 import brodmann as bm
 from brodmann.training import checkpoint
-from brodmann.training.trainer import checked_options
+from brodmann.training.options import checked_options
 
 
 def build(tasks: list[Any], **options: Any) -> Any:

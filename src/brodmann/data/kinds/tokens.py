@@ -92,7 +92,7 @@ def encode(
 ) -> Encoded:
     texts, ends = [], []
     for example in examples:
-        texts.append(example["text"] if "spans" in example else " ".join(example["tokens"]))
+        texts.append(token_text(example))
         if "spans" in example:
             ends.append(np.array([end for _, end in example["spans"]]))
         else:
@@ -136,6 +136,11 @@ def encode(
     if tags is not None:
         encoded.labels["tags"] = tags
     return encoded
+
+
+def token_text(example: Example) -> str:
+    """The text the encoder reads: the raw one that was asked about, or the words joined."""
+    return str(example["text"]) if "spans" in example else " ".join(example["tokens"])
 
 
 def loss(logits: "Tensor", labels: dict[str, "Tensor"], spec: TaskSpec) -> "Tensor":
