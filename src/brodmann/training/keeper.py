@@ -51,8 +51,8 @@ class Keeper:
         free = shutil.disk_usage(self.folder).free + held
         if free < needed:
             raise InputError(
-                f"{self.folder}: the run needs about {needed / 1e9:.1f} GB for checkpoints and the "
-                f"model, {free / 1e9:.1f} GB are free: free some, or set another 'output'"
+                f"{self.folder}: the run needs about {needed / 1e6:,.0f} MB for checkpoints and the "
+                f"model, {free / 1e6:,.0f} MB are free: free some, or set another 'output'"
             )
 
     def find(self) -> dict[str, Any] | None:

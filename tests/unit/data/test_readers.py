@@ -128,6 +128,18 @@ def test_folders_of_splits_and_saved_datasets(tmp_path: Path) -> None:
     assert table.label_names == {"label": ["no", "yes"]}
 
 
+def test_a_folder_in_the_hub_layout_loads_as_a_hub_dataset(tmp_path: Path) -> None:
+    import pandas as pd
+
+    (tmp_path / "set" / "data").mkdir(parents=True)
+    for split in ("train", "test"):
+        frame = pd.DataFrame({"text": [f"{split} {i}" for i in range(3)], "label": [0, 1, 0]})
+        frame.to_parquet(tmp_path / "set" / "data" / f"{split}-00000-of-00001.parquet")
+    tables = read_hub(str(tmp_path / "set"), None)
+    assert {split: len(table.rows) for split, table in tables.items()} == {"train": 3, "test": 3}
+    assert tables["test"].rows[0] == {"text": "test 0", "label": 0}
+
+
 def test_a_hub_id_out_of_reach_says_how_to_work_offline() -> None:
     with pytest.raises(InputError) as caught:
         read_hub("someone/something", None)
