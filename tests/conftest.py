@@ -53,8 +53,7 @@ def every_kind(count: int = 24) -> list[dict[str, Any]]:
     return [
         {"name": "single", "kind": "classification", "text": "a", "label": "y", **halves},
         {"name": "pair", "kind": "classification", **pair, "label": "y", **halves},
-        {"name": "many", "kind": "multilabel", "text": "a", "label": "several", **halves}
-        | {"skip_unlabelled": True},
+        {"name": "many", "kind": "multilabel", "text": "a", "label": "several", **halves},
         {"name": "value", "kind": "regression", **pair, "label": "score", **halves},
         {"name": "pick", "kind": "choice", "text": "a", "label": "right", **halves},
         {"name": "where", "kind": "span", "question": "b", "context": "a", **halves},

@@ -75,6 +75,8 @@ def read_json(path: Path) -> dict[str, Any]:
 @contextlib.contextmanager
 def whole_folder(path: Path) -> Iterator[Path]:
     """A temporary folder that becomes `path` when the block ends well, and vanishes otherwise."""
+    if path.exists() and not path.is_dir():
+        raise InputError(f"{path}: is a file, expected a folder or nothing")
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.tmp")
     try:
         temporary.mkdir(parents=True)

@@ -1,5 +1,6 @@
 """The `brodmann` command. Heavy imports stand inside the commands, so that --help is quick."""
 
+import io
 import json
 import os
 import sys
@@ -11,11 +12,11 @@ from typing import Annotated, Any
 import typer
 
 from brodmann import __version__
-from brodmann.errors import BrodmannError, InputError, disk_error
+from brodmann.errors import BrodmannError, InputError, did_you_mean, disk_error
 
 app = typer.Typer(
     name="brodmann",
-    help="One Transformer encoder for many language tasks, and the map of its heads.",
+    help="One Transformer encoder for many language tasks.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -33,22 +34,29 @@ Json = Annotated[bool, typer.Option("--json", help="print JSON for a program to 
 def main() -> None:
     """Run the command; what a user can mend is one line on stderr, never a traceback."""
     try:
-        app()
+        code = app(standalone_mode=False)  # typer's own messages are several lines in a box
+        sys.stdout.flush()
     except BrodmannError as error:
         _complain(str(error))
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, typer.Abort):
         _complain("stopped")
         sys.exit(130)
     except BrokenPipeError:  # the reader of our output has gone: not our failure
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
-    except OSError as error:
-        known = disk_error(error, error.filename or "the output")
-        if known is None:
+    except OSError as error:  # a path that cannot be what it is asked to be
+        if error.filename is None:
             raise
-        _complain(str(known))
-        sys.exit(known.exit_code)
+        known = disk_error(error, error.filename)
+        _complain(str(known or f"{error.filename}: {error.strerror}"))
+        sys.exit(2)
+    except Exception as error:
+        if not hasattr(error, "format_message"):  # typer's usage errors have it
+            raise
+        _complain(f"{error.format_message()} (see `brodmann --help`)")
+        sys.exit(2)
+    sys.exit(code if isinstance(code, int) else 0)
 
 
 def _complain(text: str) -> None:
@@ -168,19 +176,29 @@ def predict(
 
     if not model.is_dir():
         raise InputError(f"{model}: no such folder, expected a run or a model folder")
-    inputs = inputs_from_lines(sys.stdin, "stdin") if file is None else inputs_from_file(file)
-    from brodmann.models.multitask import MultiTaskModel
+    from brodmann.models.multitask import MultiTaskModel, is_model_folder
 
+    if not is_model_folder(model) and not is_model_folder(model / "model"):
+        unfinished = (model / "checkpoints").is_dir()
+        text = "the run is not finished, run it again" if unfinished else "no trained model there"
+        raise InputError(f"{model}: {text}")
+    if file is None and isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(encoding="utf-8", errors="strict")
+    inputs = inputs_from_lines(sys.stdin, "stdin") if file is None else inputs_from_file(file)
     loaded = MultiTaskModel.from_pretrained(model)
     if task is not None:
         loaded.spec(task)
+    answered = 0
     for answer in answers(loaded, task, inputs):
         print(json.dumps(answer, ensure_ascii=False), flush=True)
+        answered += 1
+    if not answered:
+        _complain("no input: nothing to answer")
 
 
 @app.command()
 def tasks(
-    group: Annotated[str | None, typer.Option(help="only this group, e.g. builtin")] = None,
+    group: Annotated[str | None, typer.Option(help="only this group, e.g. pair")] = None,
     kind: Annotated[str | None, typer.Option(help="only this kind")] = None,
     language: Annotated[str | None, typer.Option(help="only this language")] = None,
     as_json: Json = False,
@@ -193,9 +211,19 @@ def tasks(
 
     from brodmann.data.catalogue import named_tasks
 
+    listed = named_tasks()
+    for option, value, known in (
+        ("group", group, {task.group for task in listed} | {"builtin"}),
+        ("kind", kind, {task.kind for task in listed}),
+        ("language", language, {task.language for task in listed}),
+    ):
+        if value is not None and value not in known:
+            raise InputError(
+                f"--{option} {value}: no such task{did_you_mean(value, sorted(known))}"
+            )
     chosen = [
         task
-        for task in named_tasks()
+        for task in listed
         if (group is None or group in (task.group, task.name.partition("/")[0]))
         and (kind is None or task.kind == kind)
         and (language is None or task.language == language)
@@ -208,7 +236,7 @@ def tasks(
 
     table = Table(header_style="bold")
     for title in ("name", "kind", "group", "labels", "what"):
-        table.add_column(title, overflow="fold")
+        table.add_column(title, overflow="fold", no_wrap=title == "name")
     for task in chosen:
         labels = ", ".join(task.labels) if task.labels else "–"
         table.add_row(task.name, task.kind, task.group, labels, task.description)

@@ -15,6 +15,7 @@ from brodmann.errors import InputError
 
 PositiveInt = Annotated[int, Field(gt=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
+Seed = Annotated[int, Field(ge=0, lt=2**31)]
 
 
 class ModelSection(Section):
@@ -27,7 +28,7 @@ class ModelSection(Section):
     max_length: Annotated[int, Field(ge=16)] = 128
     stride: Annotated[int, Field(ge=0)] = 32
     dropout: Annotated[float, Field(ge=0, lt=1)] | None = None
-    attention: Literal["eager", "sdpa", "flash_attention_2", "flex_attention"] | None = None
+    attention: Literal["eager", "sdpa", "flash_attention_2"] | None = None
 
 
 class TrainingSection(Section):
@@ -60,10 +61,12 @@ class Config(Section):
 
     name: str
     output: str = Field("runs", description="the run folder is output/name")
-    seed: Annotated[int, Field(ge=0)] = 0
-    data_seed: Annotated[int, Field(ge=0)] = Field(0, description="divisions and draws of data")
+    seed: Seed = 0
+    data_seed: Seed = Field(0, description="divisions and draws of data")
     data_dir: str | None = Field(None, description="where relative data paths start")
-    threads: PositiveInt | None = Field(None, description="of the processor; default: torch's own")
+    threads: Annotated[int, Field(gt=0, le=1024)] | None = Field(
+        None, description="of the processor; default: torch's own"
+    )
     trackers: list[str] = Field(default_factory=list)
     tasks: list[str | TaskDescription]
     model: ModelSection = Field(default_factory=ModelSection.model_construct)
@@ -97,13 +100,13 @@ class Config(Section):
         return digest(kept)
 
 
-RESULT_DOES_NOT_DEPEND_ON = ("name", "output", "trackers", "threads")
+RESULT_DOES_NOT_DEPEND_ON = ("name", "output", "data_dir", "trackers", "threads")
 
 
 def load_config(path: Path, overrides: list[str] | None = None) -> tuple[Config, Path]:
     """The configuration and the folder its relative data paths start from."""
     try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
+        values = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise InputError(
             f"{path}: no such file; `brodmann init` writes one to start from"
@@ -112,10 +115,18 @@ def load_config(path: Path, overrides: list[str] | None = None) -> tuple[Config,
         raise InputError(f"{path}: is a folder, expected a TOML file") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: not TOML: {error}") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
     for override in overrides or []:
         apply_override(values, override)
+    entries = values.get("tasks")
+    for place, entry in enumerate(entries if isinstance(entries, list) else []):
+        if isinstance(entry, dict):  # by itself: as part of a union its own problem would be lost
+            checked(TaskDescription, entry, f"{path}: tasks[{place}]")
     config = checked(Config, values, str(path))
     base = path.parent if config.data_dir is None else path.parent / config.data_dir
+    # Stored with the run, so that its own config.toml finds the same files from anywhere.
+    config.data_dir = str(base.resolve())
     return config, base
 
 
@@ -131,12 +142,17 @@ def apply_override(values: dict[str, Any], override: str) -> None:
     if key == "data_dir":
         value = str(Path(str(value)).resolve())  # typed in a shell: relative to where one stands
     *path, last = key.split(".")
+    if not all((*path, last)):
+        raise InputError(
+            f"--set {override}: '{key}' is not a key, expected for example training.epochs"
+        )
     place: Any = values
     for part in path:
-        if isinstance(place, list):
-            place = _element(place, part, override)
-            continue
-        place = place.setdefault(part, {})
+        place = (
+            _element(place, part, override)
+            if isinstance(place, list)
+            else place.setdefault(part, {})
+        )
         if not isinstance(place, dict | list):
             raise InputError(f"--set {override}: '{part}' is not a table")
     if isinstance(place, list):

@@ -37,8 +37,14 @@ class RunView:
         }
 
     def __call__(self, event: str, facts: dict[str, Any]) -> None:
-        if event in self.shown:
+        if event not in self.shown:
+            return
+        try:
             self.shown[event](facts)
+        except BrokenPipeError:  # nobody looks any more (`| head`): the run goes on unseen
+            self.shown = {}
+            self.console = Console(quiet=True)
+            self.bar = None
 
     def close(self) -> None:
         if self.bar is not None:
@@ -118,7 +124,7 @@ class RunView:
         text = f"{speed:,.0f} examples/s  loss {self.smooth:.3f}"
         if self.bar is not None and self.bar_task is not None:
             self.bar.update(self.bar_task, completed=facts["step"], facts=text)
-        if not self.console.is_terminal and now >= self.next_line:
+        if not self.console.is_terminal and now >= self.next_line and speed > 0:
             self.next_line = now + 30  # a log file gets a line now and then instead of a bar
             self.console.print(
                 f"step {facts['step']:,}/{facts['steps']:,}  {text}", highlight=False

@@ -98,7 +98,7 @@ def test_configuration(complaint: Callable[..., str]) -> None:
     )
     assert complaint("nmae = 1\n" + TASK) == "c.toml: unknown key 'nmae'; did you mean 'name'?"
     assert complaint(TASK + 'lable = "x"\n' + TINY) == (
-        "c.toml: unknown key 'tasks.0.lable'; did you mean 'label'?"
+        "c.toml: tasks[0]: unknown key 'lable'; did you mean 'label'?"
     )
     assert complaint(TASK.replace("classification", "clasification") + TINY) == (
         "tasks[0]: unknown kind 'clasification'; did you mean 'classification'?"
@@ -217,8 +217,57 @@ def test_bad_lines_to_predict(tmp_path: Path, command: Command, tiny_model: obje
     bad.write_text('{"text": \n')
     code, _, err = command("predict", tmp_path / "m", bad)
     assert (
-        code == 2 and err == f"brodmann: {bad} line 1: broken JSON (Expecting value at column 10)\n"
+        code == 2
+        and err
+        == f"brodmann: {bad} line 1: broken JSON (Expecting value: line 1 column 10 (char 9))\n"
     )
     assert command("predict", tmp_path / "nowhere")[2] == (
         f"brodmann: {tmp_path / 'nowhere'}: no such folder, expected a run or a model folder\n"
     )
+
+
+def test_wrong_values_inside_a_task_are_named_with_their_key(complaint: Callable[..., str]) -> None:
+    for line, message in (
+        (
+            'limit = "10"',
+            "limit = '10': input should be a valid integer or input should be a valid",
+        ),
+        ('class_weights = "balance"', "class_weights = 'balance': input should be 'balanced' or "),
+        ("labels = [0, 1]", "labels.0 = 0: input should be a valid string"),
+        ("validation_share = 1.0", "validation_share = 1.0: input should be less than 1"),
+        ('separator = ""', "separator = '': string should have at least 1 character"),
+    ):
+        assert complaint(TASK + line + "\n" + TINY).startswith(f"c.toml: tasks[0]: {message}"), line
+
+
+def test_paths_that_cannot_be_what_they_are_asked_to_be(tmp_path: Path, command: Command) -> None:
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "t.csv").write_text(GOOD)
+    config = tmp_path / "c.toml"
+    config.write_text(f'name = "r"\noutput = "{tmp_path / "file"}"\n{TASK}{TINY}')
+    for words in (
+        ["run", config],
+        ["init", tmp_path / "file"],
+        ["run", tmp_path / "file" / "c.toml"],
+        ["run", config, "--set", f"name={'x' * 300}"],
+        ["run", config, "--set", ".x=1"],
+        ["run", config, "--set", "training.=1"],
+        ["run", config, "--set", "seed=4611686018427387904"],
+        ["predict", tmp_path],
+        ["tasks", "--kind", "nope"],
+        ["run"],
+        ["rnu"],
+        ["run", config, "--sett", "x=1"],
+    ):
+        code, out, err = command(*words)
+        assert code == 2 and err.startswith("brodmann: ") and err.count("\n") == 1, (words, err)
+        assert "Traceback" not in out + err
+    assert (tmp_path / "file").read_text() == "x"
+
+
+def test_a_configuration_from_notepad_and_one_in_json(tmp_path: Path, command: Command) -> None:
+    (tmp_path / "t.csv").write_text(GOOD)
+    config = tmp_path / "c.toml"
+    text = f'name = "r"\noutput = "{tmp_path / "runs"}"\n{TASK}{TINY}'
+    config.write_bytes(b"\xef\xbb\xbf" + text.encode())
+    assert command("run", config)[0] == 0

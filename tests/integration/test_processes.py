@@ -148,3 +148,39 @@ def test_processes_that_do_not_find_each_other_are_refused(tmp_path: Path) -> No
     )
     assert code == 2, err
     assert "brodmann: 2 processes were asked for, but Tried to launch on distributed" in err
+
+
+def test_the_first_commands_of_the_readme_from_an_empty_folder(tmp_path: Path) -> None:
+    """Relative paths, a real shell's stdin, a closed pipe, and bytes that are no text."""
+    command = Path(sys.executable).with_name("brodmann")
+
+    def shell(line: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            line.replace("brodmann ", f"{command} "), shell=True, cwd=tmp_path, text=True,
+            capture_output=True, check=False,
+        )  # fmt: skip
+
+    assert shell("brodmann init mine").returncode == 0
+    small = "--set model.backbone=builtin:tiny --set training.max_steps=2"
+    done = shell(f"brodmann run mine/brodmann.toml {small} | head -1")
+    assert done.stderr == ""
+    assert (tmp_path / "runs" / "first" / "metrics.json").is_file()  # the run went on unseen
+    assert shell("brodmann run runs/first/config.toml").returncode == 0
+    done = shell('echo "A fine film." | brodmann predict runs/first')
+    assert set(json.loads(done.stdout)) == {"input", "mood", "subject", "names"}
+    done = shell("printf 'caf\\351\\n' | brodmann predict runs/first")
+    assert (done.returncode, done.stderr) == (
+        2, "brodmann: stdin: not UTF-8 text (invalid continuation byte, byte 3)\n",
+    )  # fmt: skip
+    done = shell("printf '' | brodmann predict runs/first")
+    assert (done.returncode, done.stderr) == (0, "brodmann: no input: nothing to answer\n")
+
+
+def test_ctrl_c_before_training_is_one_line(tmp_path: Path) -> None:
+    process = start("-m", "brodmann", "train", write(tmp_path, "early"))
+    time.sleep(1.5)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert (
+        process.returncode == 130 and err.count("\n") == 1 and err.startswith("brodmann: stopped")
+    )

@@ -18,7 +18,7 @@ PositiveInt = Annotated[int, Field(gt=0)]
 class Section(BaseModel):
     """Keys that nobody declared are an error; numbers are not silently made from strings."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, arbitrary_types_allowed=True)
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
 SectionType = TypeVar("SectionType", bound=Section)
@@ -51,7 +51,9 @@ class TaskDescription(Section):
     tags: str | None = None
 
     labels: list[str] | None = Field(None, description="label names in order; found if left out")
-    separator: str = Field("|", description="between the labels of a multi-label cell")
+    separator: str = Field(
+        "|", min_length=1, description="between the labels of a multi-label cell"
+    )
     skip_unlabelled: bool = Field(False, description="leave out rows with an empty label")
     validation_share: float = Field(0.1, gt=0, lt=1, description="held out if no validation set")
     limit: PositiveInt | dict[Literal["train", "validation", "test"], PositiveInt] | None = None

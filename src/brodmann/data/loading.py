@@ -12,7 +12,7 @@ from brodmann.data import catalogue
 from brodmann.data.description import TaskDescription, checked
 from brodmann.data.division import Split, divide, draw, hold_out
 from brodmann.data.kinds import KINDS, Kind
-from brodmann.data.readers import SPLITS, Table, read_folder, read_hub, read_table
+from brodmann.data.readers import SPLITS, Table, from_memory, read_file, read_folder, read_hub
 from brodmann.data.tasks import Example, Task, TaskSpec
 from brodmann.errors import InputError, did_you_mean
 
@@ -51,12 +51,16 @@ def load_tasks(
     `base` is the folder that relative paths start from; `seed` decides divisions and limits, so
     that all runs over the same files see the same examples whatever their training seed.
     """
+    if isinstance(tasks, str | Mapping | Task):
+        raise InputError(f"{where}: expected a list of tasks, found one {type(tasks).__name__}")
     loading = Loading(Path(base), seed)
     loaded: list[Task] = []
     for place, entry in enumerate(tasks):
         label = f"{where}[{place}]"
         if isinstance(entry, Task):
             task = entry
+        elif not isinstance(entry, str | Mapping):
+            raise InputError(f"{label}: expected a name or a description, found {entry!r:.60}")
         elif isinstance(entry, str) and entry.endswith(".toml"):
             path = loading.base / entry
             task = _load(read_task_file(path), str(path), replace(loading, base=path.parent))
@@ -83,9 +87,9 @@ def read_task_file(path: Path) -> dict[str, Any]:
     import tomllib
 
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file") from None
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: not TOML ({error})") from None
 
@@ -118,6 +122,9 @@ def resolve(values: Mapping[str, Any], where: str) -> tuple[TaskDescription, str
     if task.class_weights is not None and not KINDS[task.kind].WEIGHTED_CLASSES:
         raise InputError(f"{where}: class_weights: not possible for the kind '{task.kind}'")
     given = [key for key in ("data", "hub", *SPLITS) if getattr(task, key) is not None]
+    for key in given:
+        if isinstance(getattr(task, key), str) and not getattr(task, key).strip():
+            raise InputError(f"{where}: {key} = '': expected a path")
     if not given and not (named and catalogue.is_generated(named)):
         raise InputError(f"{where}: no source: give 'data', 'train' or 'hub'")
     if ("data" in given or "hub" in given) and len(given) > 1:
@@ -168,6 +175,8 @@ def _load(values: dict[str, Any], where: str, loading: Loading) -> Task:
         _hold_out(splits, spec, kind, description.validation_share, loading, notes)
     spec = kind.settle(spec, {split: part.examples for split, part in splits.items()})
     spec = replace(spec, metric=description.metric or _primary(spec, kind))
+    if spec.scheme == "words" and all(label.isdecimal() for label in spec.label_list):
+        notes.append(f"{name}: tags are numbers without names: give 'labels' to score entities")
     for split, part in splits.items():
         count = _limit_of(description, split)
         if count is not None and count < len(part.rows):
@@ -253,6 +262,11 @@ def _tables(
             source = getattr(description, split)
             if source is not None:
                 read = _read_once(source, f"{name}.{split}", encoding, loading)
+                if len(read) > 1:
+                    raise InputError(
+                        f"{loading.base / source}: holds several splits ({', '.join(read)}): "
+                        f"give the folder as 'data', or one of its files as '{split}'"
+                    )
                 tables[split] = next(iter(read.values()))
     if len(tables) == 1 and "train" not in tables:
         only = next(iter(tables))
@@ -281,11 +295,11 @@ def _read_once(source: Any, name: str, encoding: str, loading: Loading) -> dict[
     if key not in loading.tables:
         path = loading.base if in_memory else loading.base / source
         if in_memory:
-            loading.tables[key] = {"train": read_table(source, name, loading.base)}
+            loading.tables[key] = {"train": from_memory(source, name)}
         elif path.is_dir():
             loading.tables[key] = read_folder(path, encoding)
         else:
-            loading.tables[key] = {"train": read_table(path, name, loading.base, encoding)}
+            loading.tables[key] = {"train": read_file(path, encoding)}
     return loading.tables[key]
 
 
@@ -309,7 +323,7 @@ def _read_rows(
     for index, row in enumerate(table.rows):
         by_role = {role: _cell(row, column, role) for role, column in spec.columns.items()}
         target = kind.TARGETS[0]
-        if by_role[target] in (None, "") and spec.kind != "span":  # no answer is an answer there
+        if _missing(by_role[target], spec.kind):
             if skip_unlabelled:
                 continue
             raise InputError(
@@ -323,10 +337,20 @@ def _read_rows(
         split.rows.append(index)
     if not split.rows:
         raise InputError(f"{table.source}: task '{spec.name}': no row has a label")
+    blank = sum(not str(example.get("text", "-")).strip() for example in split.examples)
+    if blank:
+        notes.append(f"{spec.name}: {blank:,} examples of {table.source} have an empty text")
     if len(split.rows) < len(table.rows):
         skipped = len(table.rows) - len(split.rows)
         notes.append(f"{spec.name}: {skipped:,} rows without a label left out of {table.source}")
     return split
+
+
+def _missing(value: Any, kind: str) -> bool:
+    """No label. An empty answer (span) and an empty list of labels (multilabel) are answers."""
+    if value is None:
+        return kind != "span"
+    return isinstance(value, str) and not value.strip() and kind not in ("span", "multilabel")
 
 
 def _hint(column: str, present: set[str]) -> str:

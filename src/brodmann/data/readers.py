@@ -11,7 +11,7 @@ import json
 import math
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,20 +39,6 @@ class Table:
         return list(dict.fromkeys(key for row in self.rows for key in row))
 
 
-def read_table(source: Any, name: str, base: Path, encoding: str = "utf-8") -> Table:
-    """One split from a path (relative to `base`), list of dicts, dict of lists or DataFrame."""
-    if not isinstance(source, str | Path):
-        return from_memory(source, name)
-    path = base / source
-    if path.is_dir():
-        tables = read_folder(path, encoding)
-        if len(tables) != 1:
-            found = ", ".join(tables)
-            raise InputError(f"{path}: holds several splits ({found}): give the folder as 'data'")
-        return next(iter(tables.values()))
-    return read_file(path, encoding)
-
-
 def read_file(path: Path, encoding: str = "utf-8") -> Table:
     if not path.is_file():
         raise InputError(f"{path}: no such file{_near_file(path)}")
@@ -64,6 +50,8 @@ def read_file(path: Path, encoding: str = "utf-8") -> Table:
     text = _decoded(path, encoding)
     rows: list[dict[str, Any]] = []
     lines: list[int] = []
+    if ending.removesuffix(".gz") == ".json" and text.lstrip().startswith("["):
+        return _json_array(text, path)
     reader = {".csv": _csv_rows, ".tsv": _tsv_rows}.get(ending.removesuffix(".gz"), _json_rows)
     for line, row in reader(text, path):
         lines.append(line)
@@ -112,9 +100,12 @@ def read_hub(identifier: str, configuration: str | None) -> dict[str, Table]:
 
 
 def from_memory(source: Any, name: str) -> Table:
-    if hasattr(source, "to_dict") and hasattr(source, "columns"):  # a pandas DataFrame
+    if is_frame(source):
         records = source.to_dict("records")
     elif isinstance(source, Mapping):
+        for key, values in source.items():
+            if not hasattr(values, "__len__") or isinstance(values, str):
+                raise InputError(f"{name}: column '{key}': expected a list, found {values!r:.60}")
         lengths = {key: len(values) for key, values in source.items()}
         if len(set(lengths.values())) > 1:
             raise InputError(f"{name}: columns of different length: {lengths}")
@@ -129,6 +120,7 @@ def from_memory(source: Any, name: str) -> Table:
                 raise InputError(
                     f"{name} row {index + 1}: expected a dict of columns, "
                     f"found {type(record).__name__}"
+                    + (" (one file a split)" if isinstance(record, str) else "")
                 )
     else:
         raise InputError(
@@ -137,8 +129,13 @@ def from_memory(source: Any, name: str) -> Table:
         )
     if not records:
         raise InputError(f"{name}: is empty, expected at least one example")
-    rows = [{str(k): _without_nan(v) for k, v in record.items()} for record in records]
+    rows = [{str(k): plain(v) for k, v in record.items()} for record in records]
     return Table(name, rows, range(1, len(rows) + 1))
+
+
+def is_frame(source: Any) -> bool:
+    """A pandas DataFrame, without importing pandas."""
+    return hasattr(source, "to_dict") and hasattr(source, "columns")
 
 
 def _near_file(path: Path) -> str:
@@ -169,6 +166,7 @@ def _decoded(path: Path, encoding: str) -> str:
 
 
 def _csv_rows(text: str, path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    csv.field_size_limit(2**31 - 1)  # the default refuses a text of 131,072 characters
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     header: list[str] | None = None
     line = 1
@@ -224,11 +222,22 @@ def _json_rows(text: str, path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                 f"{path} line {number}: broken JSON ({error.msg} at column {error.colno}): "
                 "expected one JSON object a line"
             ) from None
+        except (ValueError, RecursionError) as error:  # a number or a nesting beyond all measure
+            raise InputError(f"{path} line {number}: broken JSON ({error})") from None
         if not isinstance(row, dict):
             raise InputError(
                 f"{path} line {number}: expected a JSON object, found {type(row).__name__}"
             )
-        yield number, row
+        yield number, {key: plain(value) for key, value in row.items()}
+
+
+def _json_array(text: str, path: Path) -> Table:
+    """A whole file that is one JSON list of objects; rows are counted, not lines."""
+    try:
+        rows = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: broken JSON ({error})") from None
+    return replace(from_memory(rows, str(path)), source=str(path))
 
 
 def _checked_header(fields: list[str], path: Path) -> list[str]:
@@ -236,6 +245,11 @@ def _checked_header(fields: list[str], path: Path) -> list[str]:
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise InputError(f"{path} line 1: the column '{twice}' stands twice in the first line")
+    if len(names) == 1 and any(c in names[0] for c in ";\t|"):
+        raise InputError(
+            f"{path} line 1: one column '{names[0]}': a .csv file has commas between its columns, "
+            "a .tsv file tabs"
+        )
     return names
 
 
@@ -244,7 +258,8 @@ def _read_parquet(path: Path) -> Table:
     import pyarrow.parquet as parquet
 
     try:
-        rows = parquet.read_table(path).to_pylist()
+        records = parquet.read_table(path).to_pylist()
+        rows = [{key: plain(value) for key, value in row.items()} for row in records]
     except (pyarrow.ArrowException, OSError) as error:
         reason = " ".join(str(error).split())[:200]
         raise InputError(f"{path}: not a readable Parquet file ({reason})") from None
@@ -274,6 +289,10 @@ def _from_datasets(loaded: Any, source: str) -> dict[str, Table]:
     return tables
 
 
-def _without_nan(value: Any) -> Any:
-    """pandas writes a missing cell as NaN: to us it is missing, not the text 'nan'."""
-    return None if isinstance(value, float) and math.isnan(value) else value
+def plain(value: Any) -> Any:
+    """numpy's scalars and arrays as Python's own; NaN, NaT and NA are missing, not a text 'nan'."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, float) and math.isnan(value):
+        return None
+    return None if type(value).__name__ in ("NaTType", "NAType") else value

@@ -1,5 +1,8 @@
 """What a task is, once read: its specification, stored with the model, and its examples."""
 
+import ast
+import contextlib
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -87,11 +90,48 @@ def one_text(row: Mapping[str, Any], role: str) -> str:
     text = row[role]
     if not isinstance(text, str):
         raise InputError(f"{role}: expected a text, found {text!r:.60}")
+    if not is_text(text):
+        raise InputError(f"{role}: holds half a character (a lone surrogate): {text!r:.60}")
     return text
+
+
+def is_text(text: str) -> bool:
+    """Whether it can be written down: JSON may hold half of a surrogate pair."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def listed(cell: Any, role: str, separator: str | None) -> list[Any]:
+    """A list, a list written as text (JSON, or as Python prints it), or parts of a text."""
+    if isinstance(cell, list):
+        return cell
+    if not isinstance(cell, str):
+        raise InputError(f"{role}: expected a list or a text, found {cell!r:.60}")
+    if cell.lstrip().startswith("["):
+        for read in (json.loads, ast.literal_eval):
+            with contextlib.suppress(ValueError, SyntaxError, RecursionError):
+                values = read(cell)
+                if isinstance(values, list):
+                    return values
+        if cell.rstrip().endswith("]") and ('"' in cell or "'" in cell):
+            raise InputError(f"{role}: not a list: {cell!r:.60}")
+    return [part.strip() for part in cell.split(separator) if part.strip()]
+
+
+def scalar_label(value: Any, role: str) -> Any:
+    """A label inside a list: a name or a number, never nothing and never a list again."""
+    if value is None or isinstance(value, list | dict) or not str(value).strip():
+        raise InputError(f"{role}: expected names or numbers, found {value!r:.60}")
+    return value
 
 
 def label_name(value: Any) -> str:
     """One spelling a label, however the file types it: 1, 1.0 and '1' are the same class."""
+    if hasattr(value, "item"):  # numpy's numbers
+        value = value.item()
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float) and value.is_integer():

@@ -209,11 +209,13 @@ def _minilm_folder() -> Path:
 def _offline_explained(name: str) -> Iterator[None]:
     try:
         yield
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, ImportError) as error:
         if isinstance(error, InputError):
             raise
         reason = " ".join(str(error).split())[:240]
         local = Path(name)
+        if isinstance(error, ImportError) or name in BUILTIN:
+            raise InputError(f"backbone '{name}': {reason}") from error
         if local.is_dir() or name.startswith((".", "/", "~")):
             raise InputError(f"backbone '{name}': not a model folder ({reason})") from error
         raise InputError(

@@ -14,6 +14,7 @@ from brodmann.data.batches import evaluation_order, make_batch
 from brodmann.data.encoding import Encoded, encode_task
 from brodmann.data.kinds import KINDS
 from brodmann.data.tasks import Example, Task
+from brodmann.errors import InputError, did_you_mean
 from brodmann.models.multitask import MultiTaskModel
 from brodmann.models.precision import autocast
 
@@ -41,6 +42,11 @@ def evaluate(
     progress: Progress | None = None,
 ) -> dict[str, Evaluation]:
     """Scores of every task that has the split; the model's mode is left as it was."""
+    for task in tasks:
+        model.spec(task.name)  # says so if the model has no such task
+    if not any(split in task.splits for task in tasks):
+        known = dict.fromkeys(name for task in tasks for name in task.splits)
+        raise InputError(f"no task has a split '{split}'{did_you_mean(split, known)}")
     results = {}
     for task in tasks:
         if split not in task.splits:
@@ -101,6 +107,8 @@ def item_outputs(
     progress: Progress | None = None,
 ) -> list[Array]:
     """The logits of every item, without padding, in the items' own order."""
+    if batch_size < 1:
+        raise InputError(f"batch_size = {batch_size}: expected at least 1")
     training = model.training
     model.eval()
     rank, world = _share()

@@ -3,6 +3,7 @@
 It is saved as one folder (safetensors, JSON, tokenizer, model card) and loaded again from it.
 """
 
+import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,9 +19,10 @@ from brodmann.data.tasks import Task, TaskSpec
 from brodmann.errors import InputError, did_you_mean
 from brodmann.models import ARCHITECTURES
 from brodmann.models import backbone as backbones
-from brodmann.models.task_heads import TaskHead
+from brodmann.models.task_heads import TaskHead, module_key
 
 FORMAT = "brodmann multi-task model"
+SHORTEST = 8  # tokens: special ones and a few words
 
 
 @dataclass
@@ -52,7 +54,7 @@ class MultiTaskModel(nn.Module):
         self, backbone: backbones.Backbone, specs: Sequence[TaskSpec], settings: Settings
     ) -> None:
         super().__init__()
-        check_architecture(settings.architecture)
+        check_architecture(settings.architecture, settings.parameters or {})
         self.specs = {spec.name: spec for spec in specs}
         self.settings = settings
         self.tokenizer = backbone.tokenizer
@@ -64,7 +66,9 @@ class MultiTaskModel(nn.Module):
         for place, spec in enumerate(specs):
             kind = KINDS[spec.kind]
             seed = settings.seed * 1000 + place
-            self.heads[spec.name] = TaskHead(self.config, kind.HEAD, kind.outputs(spec), seed)
+            self.heads[module_key(spec.name)] = TaskHead(
+                self.config, kind.HEAD, kind.outputs(spec), seed
+            )
         for inner in self.bare_models():
             backbones.freeze(inner, settings.freeze)
 
@@ -97,6 +101,8 @@ class MultiTaskModel(nn.Module):
             return _load(cls, folder)
         if is_model_folder(folder / "model"):  # a run folder
             return cls.from_pretrained(folder / "model", tasks)
+        if isinstance(tasks, Task | TaskSpec):
+            raise InputError("tasks: expected a list, found one task: put it in [ ]")
         if not tasks:
             raise InputError(f"{name}: not a trained multi-task model: give the tasks to build one")
         settings = Settings(
@@ -109,7 +115,7 @@ class MultiTaskModel(nn.Module):
             freeze=checked_freeze(freeze),
             seed=seed,
         )
-        check_architecture(architecture)
+        check_architecture(architecture, settings.parameters or {})
         loaded = backbones.load_backbone(str(name), dropout=dropout, attention=attention, seed=seed)
         specs = [task.spec if isinstance(task, Task) else task for task in tasks]
         return cls(loaded, specs, settings)
@@ -153,7 +159,7 @@ class MultiTaskModel(nn.Module):
 
     def read_off(self, part: Part, states: Any, inputs: dict[str, Tensor]) -> Tensor:
         """One task's logits from its rows' states, one entry an item."""
-        head = self.heads[part.task]
+        head = self.heads[module_key(part.task)]
         assert isinstance(head, TaskHead)
         logits: Tensor = head(states, inputs)
         if head.form == "choice":
@@ -201,7 +207,12 @@ class MultiTaskModel(nn.Module):
 
         from brodmann.models.card import model_card
 
-        with whole_folder(Path(folder)) as temporary:
+        target = Path(folder)
+        if target.is_dir() and any(target.iterdir()) and not is_model_folder(target):
+            raise InputError(
+                f"{target}: holds other files: save the model into a folder of its own"
+            )
+        with whole_folder(target) as temporary:
             weights = {name: tensor.contiguous() for name, tensor in self.state_dict().items()}
             write_bytes(temporary / "model.safetensors", save(weights, {"format": "pt"}))
             write_json(temporary / "config.json", self._description())
@@ -223,21 +234,23 @@ def _load(cls: type[MultiTaskModel], folder: Path) -> MultiTaskModel:
     from transformers import AutoConfig, AutoTokenizer
 
     document = read_json(folder / "config.json")
-    settings = Settings(**document["settings"])
-    specs = [TaskSpec.from_dict(values) for values in document["tasks"]]
-    inner = dict(document["backbone"])
-    config = AutoConfig.for_model(inner.pop("model_type"), **inner)
-    with backbones.quiet():
-        tokenizer = AutoTokenizer.from_pretrained(str(folder))
-    bare = backbones.build_bare(config, settings.attention, seed=0)
-    model = cls(backbones.Backbone(settings.backbone, bare, tokenizer), specs, replace(settings))
+    part = "config.json"
     try:
+        settings = Settings(**document["settings"])
+        specs = [TaskSpec.from_dict(values) for values in document["tasks"]]
+        inner = dict(document["backbone"])
+        config = AutoConfig.for_model(inner.pop("model_type"), **inner)
+        bare = backbones.build_bare(config, settings.attention, seed=0)
+        part = "tokenizer.json"
+        with backbones.quiet():
+            tokenizer = AutoTokenizer.from_pretrained(str(folder))
+        part = "model.safetensors"
+        loaded = backbones.Backbone(settings.backbone, bare, tokenizer)
+        model = cls(loaded, specs, replace(settings))
         model.load_state_dict(load_file(folder / "model.safetensors"))
-    except (OSError, SafetensorError, RuntimeError) as error:
+    except (OSError, KeyError, ValueError, TypeError, SafetensorError, RuntimeError) as error:
         reason = " ".join(str(error).split())[:200]
-        raise InputError(
-            f"{folder}/model.safetensors: the weights do not load ({reason})"
-        ) from error
+        raise InputError(f"{folder / part}: damaged or missing ({reason})") from error
     return model.eval()
 
 
@@ -248,9 +261,14 @@ def is_model_folder(folder: Path) -> bool:
         return False
 
 
-def check_architecture(name: str) -> None:
+def check_architecture(name: str, parameters: Mapping[str, Any]) -> None:
     if name not in ARCHITECTURES:
         raise InputError(f"unknown architecture '{name}'{did_you_mean(name, ARCHITECTURES)}")
+    known = list(inspect.signature(ARCHITECTURES[name]).parameters)[2:]
+    for key in parameters:
+        if key not in known:
+            hint = did_you_mean(key, known)
+            raise InputError(f"architecture '{name}' has no parameter '{key}'{hint}")
 
 
 def checked_freeze(freeze: float | str) -> float | str:
@@ -260,6 +278,11 @@ def checked_freeze(freeze: float | str) -> float | str:
 
 
 def _checked_length(settings: Settings, config: Any, tokenizer: Any) -> int:
+    if settings.max_length < SHORTEST or settings.stride < 0:
+        raise InputError(
+            f"max_length = {settings.max_length}, stride = {settings.stride}: expected at least "
+            f"{SHORTEST} and 0"
+        )
     limit = backbones.longest_input(config, tokenizer)
     if settings.max_length > limit:
         raise InputError(

@@ -12,6 +12,7 @@ from brodmann.data.batches import evaluation_order, make_batch
 from brodmann.data.encoding import Encoded, encode_task
 from brodmann.data.kinds import KINDS
 from brodmann.data.kinds.tokens import token_text
+from brodmann.data.readers import from_memory, is_frame
 from brodmann.data.tasks import Example, TaskSpec
 from brodmann.errors import InputError
 
@@ -31,7 +32,7 @@ def predict(
 def predict_all(
     model: "MultiTaskModel", texts: Sequence[Any], *, batch_size: int = 32
 ) -> list[dict[str, dict[str, Any]]]:
-    check_list(texts)
+    texts = as_list(texts)
     answers: list[dict[str, dict[str, Any]]] = [{} for _ in texts]
     asked: dict[str, list[int]] = {}  # the inputs each task can read
     for name, spec in model.specs.items():
@@ -119,7 +120,7 @@ def _encode(model: "MultiTaskModel", spec: TaskSpec, examples: Sequence[Example]
 
 
 def read_inputs(spec: TaskSpec, texts: Sequence[Any]) -> list[Example]:
-    check_list(texts)
+    texts = as_list(texts)
     examples = []
     for place, text in enumerate(texts):
         if not fits(spec, text):
@@ -134,11 +135,13 @@ def read_inputs(spec: TaskSpec, texts: Sequence[Any]) -> list[Example]:
     return examples
 
 
-def check_list(texts: Any) -> None:
+def as_list(texts: Any) -> list[Any]:
+    """Inputs from a list, a generator or a DataFrame (a row is an input)."""
     if isinstance(texts, str | Mapping):
         raise InputError(
             f"expected a list of inputs, found one {type(texts).__name__}: put it in [ ]"
         )
+    return from_memory(texts, "inputs").rows if is_frame(texts) else list(texts)
 
 
 def _roles(spec: TaskSpec) -> list[str]:
@@ -167,12 +170,14 @@ def _has(text: Mapping[str, Any], column: str | list[str], role: str) -> bool:
 
 def expected_input(spec: TaskSpec) -> str:
     """How to ask this task, for messages."""
-    if spec.kind == "tokens":
-        return "a text or a list of words"
     roles = _roles(spec)
+    columns = [spec.columns[role] for role in roles]
+    named = ", ".join(c if isinstance(c, str) else " + ".join(c) for c in columns)
+    if spec.kind == "tokens":
+        return f"a text, a list of words or a dict with {named}"
     if len(roles) == 1:
-        return "a text"
-    return f"({', '.join(roles)}) as a tuple or a dict"
+        return f"a text or a dict with {named}"
+    return f"a tuple ({', '.join(roles)}) or a dict with {named}"
 
 
 def _by_role(spec: TaskSpec, text: Any) -> dict[str, Any]:

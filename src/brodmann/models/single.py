@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from brodmann.data.batches import Part
 from brodmann.data.tasks import TaskSpec
+from brodmann.models.task_heads import module_key
 
 
 class SingleEncoders(nn.Module):
@@ -23,11 +24,12 @@ class SingleEncoders(nn.Module):
         # Copies keep the one configuration, so that a later change of it reaches all of them.
         same = {id(backbone.config): backbone.config}
         copies = [backbone, *(copy.deepcopy(backbone, dict(same)) for _ in names[1:])]
-        self.backbones = nn.ModuleDict(dict(zip(names, copies, strict=True)))
+        keys = map(module_key, names)
+        self.backbones = nn.ModuleDict(dict(zip(keys, copies, strict=True)))
 
     def forward(self, inputs: dict[str, Tensor], parts: Sequence[Part]) -> list[Any]:
         return [
-            self.backbones[part.task](**{k: v[part.rows] for k, v in inputs.items()})
+            self.backbones[module_key(part.task)](**{k: v[part.rows] for k, v in inputs.items()})
             for part in parts
         ]
 

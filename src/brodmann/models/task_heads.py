@@ -14,6 +14,11 @@ from torch import Tensor, nn
 from brodmann.models.backbone import quiet
 
 
+def module_key(task: str) -> str:
+    """A task's key in a ModuleDict: a bare name may be that of a method ("type", "train")."""
+    return f"task:{task}"
+
+
 class EncoderStates(nn.Module):
     """Stands where the encoder was: returns the states it was given for the length of one call."""
 

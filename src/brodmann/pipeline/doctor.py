@@ -11,9 +11,6 @@ from brodmann.artifacts import cache_folder
 
 CORE = ("torch", "transformers", "tokenizers", "accelerate", "datasets", "safetensors")
 EXTRAS = {
-    "ray": "grids on a cluster",
-    "torchjd": "gradient-conflict aggregation",
-    "onnx": "export",
     "tensorboard": "tracking",
     "wandb": "tracking",
 }
@@ -41,9 +38,7 @@ def examine() -> dict[str, Any]:
     check("builtin:minilm", minilm, "installed" if minilm else MINILM_INSTALL)
     for name, use in EXTRAS.items():
         there = importlib.util.find_spec(name) is not None
-        install = (
-            f"pip install {name}" if use == "tracking" else f"pip install 'brodmann\\[{name}]'"
-        )
+        install = f"pip install {name}"
         check(name, there, f"{use}: " + ("installed" if there else install))
     hub = os.environ.get("HF_HUB_OFFLINE", "0") in ("1", "true", "ON", "YES")
     check("hub", not hub, "switched off by HF_HUB_OFFLINE" if hub else "not switched off")

@@ -16,16 +16,15 @@ def inputs_from_file(path: Path) -> list[Any]:
     if any(path.name.lower().endswith(ending) for ending in ENDINGS):
         return read_file(path).rows
     try:
-        return list(inputs_from_lines(path.read_text(encoding="utf-8").splitlines(), str(path)))
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file") from None
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not UTF-8 text ({error})") from None
+        with open(path, encoding="utf-8") as lines:
+            return list(inputs_from_lines(lines, str(path)))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
 
 
 def inputs_from_lines(lines: Iterable[str], source: str) -> Iterator[Any]:
     """A line is a text, a JSON object with the task's columns, or a JSON list (a pair, words)."""
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(_decoded(lines, source), start=1):
         text = line.rstrip("\r\n")
         if not text.strip():
             continue
@@ -33,12 +32,17 @@ def inputs_from_lines(lines: Iterable[str], source: str) -> Iterator[Any]:
             try:
                 yield json.loads(text)
                 continue
-            except json.JSONDecodeError as error:
+            except (ValueError, RecursionError) as error:
                 if text.lstrip().startswith('{"'):
-                    raise InputError(
-                        f"{source} line {number}: broken JSON ({error.msg} at column {error.colno})"
-                    ) from None
+                    raise InputError(f"{source} line {number}: broken JSON ({error})") from None
         yield text
+
+
+def _decoded(lines: Iterable[str], source: str) -> Iterator[str]:
+    try:
+        yield from lines
+    except UnicodeDecodeError as error:
+        raise InputError(f"{source}: not UTF-8 text ({error.reason}, byte {error.start})") from None
 
 
 def answers(model: Any, task: str | None, inputs: Iterable[Any]) -> Iterator[dict[str, Any]]:

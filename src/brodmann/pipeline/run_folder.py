@@ -42,7 +42,10 @@ def check_folder(config: Config, tasks: list[Task]) -> None:
                 f"{folder}: holds files but no run ({strangers[0]}): choose another name or output"
             )
         return
-    there = tomllib.loads(stored.read_text(encoding="utf-8"))
+    try:
+        there = tomllib.loads(stored.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise InputError(f"{stored}: damaged ({error}): remove the folder") from None
     different = _differences(there, config.resolved())
     if different:
         key, old, new = different[0]
@@ -51,9 +54,9 @@ def check_folder(config: Config, tasks: list[Task]) -> None:
             "set another name, or remove the folder"
         )
     if (folder / "provenance.json").is_file():
-        before = artifacts.read_json(folder / "provenance.json")["data"]
+        before = artifacts.read_json(folder / "provenance.json").get("data", {})
         for task in tasks:
-            if before[task.name]["fingerprint"] != task.fingerprint():
+            if before.get(task.name, {}).get("fingerprint") != task.fingerprint():
                 raise InputError(
                     f"{folder}: the data of task '{task.name}' have changed since this run began: "
                     "set another name, or restore the data"
@@ -86,7 +89,7 @@ def record_provenance(folder: Path, config: Config, tasks: list[Task]) -> None:
         }
         for task in tasks
     }
-    sittings = artifacts.read_json(path)["sittings"] if path.is_file() else []
+    sittings = artifacts.read_json(path).get("sittings", []) if path.is_file() else []
     document = {
         "seed": config.seed,
         "data_seed": config.data_seed,

@@ -24,7 +24,7 @@ def check_methods(config: Config) -> None:
     from brodmann.training.processes import check_trackers
 
     check_sampler(config.training.sampling, config.training.sampling_parameters)
-    check_architecture(config.model.architecture)
+    check_architecture(config.model.architecture, config.model.parameters)
     check_trackers(config.trackers)
 
 

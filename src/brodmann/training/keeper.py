@@ -51,8 +51,8 @@ class Keeper:
         free = shutil.disk_usage(self.folder).free + held
         if free < needed:
             raise InputError(
-                f"{self.folder}: the run needs about {needed / 1e6:,.0f} MB for checkpoints and the "
-                f"model, {free / 1e6:,.0f} MB are free: free some, or set another 'output'"
+                f"{self.folder}: the run needs about {needed / 1e6:,.0f} MB for checkpoints and "
+                f"the model, {free / 1e6:,.0f} MB are free: free some, or set another 'output'"
             )
 
     def find(self) -> dict[str, Any] | None:
@@ -130,6 +130,8 @@ class Keeper:
             model.load_state_dict(self.best)
         else:
             path = self.folder / f"best-{step:08d}.safetensors"
+            if not path.is_file():
+                raise InputError(f"{path}: missing: remove the run folder and train again")
             model.load_state_dict(checkpoint.load_tensors(path))
 
     def log(self, entry: dict[str, Any]) -> None:

@@ -53,8 +53,12 @@ def checked_options(options: Mapping[str, Any]) -> Options:
         if value not in allowed:
             raise InputError(f"unknown {name} '{value}'{did_you_mean(str(value), allowed)}")
     for name in ("epochs", "batch_size", "accumulation", "learning_rate"):
+        if isinstance(getattr(chosen, name), str | None):
+            raise InputError(f"{name} = {getattr(chosen, name)!r}: expected a number")
         if not getattr(chosen, name) > 0:
             raise InputError(f"{name} = {getattr(chosen, name)}: expected a number above 0")
+    if not 0 <= chosen.seed < 2**31:
+        raise InputError(f"seed = {chosen.seed}: expected a whole number from 0 to 2147483647")
     if not 0 <= chosen.warmup <= 1:
         raise InputError(f"warmup = {chosen.warmup}: expected a share of the steps, from 0 to 1")
     return chosen

@@ -20,7 +20,7 @@ from brodmann.data.batches import Batch, make_batch
 from brodmann.data.encoding import Encoded, encode_task
 from brodmann.data.stream import BatchStream
 from brodmann.data.tasks import Task
-from brodmann.errors import Interrupted, RunError
+from brodmann.errors import InputError, Interrupted, RunError
 from brodmann.models.evaluate import evaluate, mean_primary
 from brodmann.models.multitask import MultiTaskModel
 from brodmann.models.precision import autocast
@@ -98,6 +98,8 @@ class _Run:
     def __init__(
         self, model: MultiTaskModel, tasks: list[Task], options: Options, report: Report | None
     ) -> None:
+        if not tasks:
+            raise InputError("tasks: expected at least one task, found none")
         for task in tasks:
             model.spec(task.name)  # says so if the model has no such task
         self.accelerator = processes.accelerator()

@@ -226,7 +226,7 @@ def test_wrong_values_of_the_other_kinds() -> None:
     assert of("tokens", {"tokens": ["a", "b"], "tags": ["O"]}) == (
         "2 tokens but 1 tags, expected equally many"
     )
-    assert of("multilabel", {"text": "a", "label": "[1,"}).startswith("label: broken JSON list (")
+    assert of("multilabel", {"text": "a", "label": "['b' c]"}) == "label: not a list: \"['b' c]\""
 
 
 def test_splits_that_cannot_be_used_are_named(tmp_path: Path) -> None:
@@ -239,3 +239,68 @@ def test_splits_that_cannot_be_used_are_named(tmp_path: Path) -> None:
     task = bm.load_task("t", kind="classification", data=str(tmp_path))
     assert set(task.splits) == {"train", "validation"}
     assert task.notes[0] == "t: splits not used: test (labels not public), validation_other"
+
+
+def test_lists_may_be_written_as_text_and_missing_labels_are_missing() -> None:
+    rows = [
+        {"tokens": "['Ann', 'left']", "tags": '["B-PER", "O"]'},
+        {"tokens": "Bob left", "tags": "B-PER O"},
+    ] * 4
+    task = bm.load_task("t", kind="tokens", train=rows, validation=rows)
+    assert task.splits["train"][0]["tokens"] == ["Ann", "left"]
+    assert task.spec.labels == ("O", "B-PER") and task.spec.metric == "entity_f1"
+    for bad in (None, "", ["O"]):
+        with pytest.raises(bm.InputError, match=r"tags: expected names or numbers, found"):
+            bm.load_task("t", kind="tokens", train=[{"tokens": ["a", "b"], "tags": ["O", bad]}])
+    data = [{"text": str(i), "label": "ab"[i % 2]} for i in range(20)]
+    for missing in (float("nan"), "  ", None):
+        message = problem(train=[*data, {"text": "x", "label": missing}])
+        assert message.startswith("t.train row 21: task 't': the label is empty")
+        kept = bm.load_task(
+            "t", kind="classification", train=[*data, {"text": "x", "label": missing}],
+            validation=data, skip_unlabelled=True,
+        )  # fmt: skip
+        assert kept.spec.labels == ("a", "b") and kept.sizes["train"] == 20
+
+
+def test_numpy_and_pandas_values_are_plain_values() -> None:
+    import numpy as np
+    import pandas as pd
+
+    frame = pd.DataFrame({"text": list("abcd"), "label": np.array([0, 1, 0, 1], np.float32)})
+    frame["flag"] = np.array([True, False, True, False])
+    for label, names in (("label", ("0", "1")), ("flag", ("false", "true"))):
+        task = bm.load_task("t", kind="classification", train=frame, validation=frame, label=label)
+        assert task.spec.labels == names
+    words = pd.DataFrame(
+        {"tokens": [np.array(["a", "b"])] * 3, "tags": [np.array(["O", "B-X"])] * 3}
+    )
+    assert bm.load_task("t", kind="tokens", train=words, validation=words).spec.labels == (
+        "O",
+        "B-X",
+    )
+
+
+def test_a_folder_of_several_splits_is_not_a_training_file(tmp_path: Path) -> None:
+    for split in ("train", "test"):
+        (tmp_path / f"{split}.csv").write_text("text,label\na,x\nb,y\n", encoding="utf-8")
+    assert problem(train=str(tmp_path)) == (
+        f"{tmp_path}: holds several splits (test, train): give the folder as 'data', "
+        "or one of its files as 'train'"
+    )
+
+
+def test_relative_paths_start_at_the_base_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine").mkdir()
+    lines = "text,label\n" + "".join(f"t{i},{i % 2}\n" for i in range(30))
+    (tmp_path / "mine" / "a.csv").write_text(lines, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    assert bm.load_task("t", kind="classification", data="a.csv", base="mine").sizes["train"] == 27
+
+
+def test_half_a_character_is_no_text() -> None:
+    assert problem(train=[{"text": "\ud800 hi", "label": "a"}]) == (
+        "t.train row 1: task 't': text: holds half a character (a lone surrogate): '\\ud800 hi'"
+    )

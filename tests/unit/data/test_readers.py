@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from brodmann.data.readers import read_file, read_folder, read_hub, read_table
+from brodmann.data.readers import from_memory, read_file, read_folder, read_hub
 from brodmann.errors import InputError
 
 ROWS = [{"text": 'a, "quoted" text', "label": "x"}, {"text": "two\nlines", "label": "y"}]
@@ -33,12 +33,9 @@ def test_csv_jsonl_parquet_and_gzip_give_the_same_rows(tmp_path: Path) -> None:
     pd.DataFrame(ROWS).to_parquet(tmp_path / "a.parquet")
     for name in ("a.csv", "a.jsonl", "a.jsonl.gz", "a.parquet"):
         assert read_file(tmp_path / name).rows == ROWS, name
-    assert read_table(pd.DataFrame(ROWS), "frame", tmp_path).rows == ROWS
-    assert (
-        read_table({"text": [r["text"] for r in ROWS], "label": ["x", "y"]}, "d", tmp_path).rows
-        == ROWS
-    )
-    assert read_table(ROWS, "list", tmp_path).rows == ROWS
+    assert from_memory(pd.DataFrame(ROWS), "frame").rows == ROWS
+    assert from_memory({"text": [r["text"] for r in ROWS], "label": ["x", "y"]}, "d").rows == ROWS
+    assert from_memory(ROWS, "list").rows == ROWS
 
 
 def test_tsv_has_no_quoting(tmp_path: Path) -> None:

@@ -57,11 +57,11 @@ def test_a_batch_reaches_only_its_own_head_and_in_single_its_own_encoder(
         model(batch).losses[0].sum().backward()
         touched = {n for n, p in model.named_parameters() if p.grad is not None}
         others = [
-            n for n in touched if n.startswith("heads.") and not n.startswith("heads.single.")
+            n for n in touched if n.startswith("heads.") and not n.startswith("heads.task:single.")
         ]
         assert not others
         if architecture == "single":
-            assert not [n for n in touched if n.startswith("encoder.") and ".single." not in n]
+            assert not [n for n in touched if n.startswith("encoder.") and ".task:single." not in n]
             counts = model.parameter_counts()
             assert counts["encoder"] == 7 * sum(
                 p.numel() for p in model.bare_models()[0].parameters()
@@ -85,7 +85,7 @@ def test_saved_and_loaded_it_answers_the_same(
     assert loaded.predict_all([inputs]) == model.predict_all([inputs])
     assert list(loaded.predict_all([inputs])[0]) == list(model.specs)
     card = (tmp_path / "model" / "README.md").read_text(encoding="utf-8")
-    assert "| single | classification | 0, 1 | a text | accuracy | 50.0 |" in card
+    assert "| single | classification | 0, 1 | a text or a dict with a | accuracy | 50.0 |" in card
     files = {path.name for path in (tmp_path / "model").iterdir()}
     assert {"model.safetensors", "config.json", "tokenizer.json", "README.md"} <= files
     assert not [name for name in files if name.endswith((".bin", ".pt", ".pkl"))]
@@ -167,7 +167,7 @@ def test_wrong_inputs_are_named(tiny_model: Any) -> None:
         "the model has no task 'singel'; did you mean 'single'?"
     )
     assert message(lambda: tiny_model.predict("pair", ["a"])) == (
-        "input 1: task 'pair' takes (text, text_pair) as a tuple or a dict, found 'a'"
+        "input 1: task 'pair' takes a tuple (text, text_pair) or a dict with a, b, found 'a'"
     )
     assert message(lambda: tiny_model.predict("single", "a")) == (
         "expected a list of inputs, found one str: put it in [ ]"
@@ -261,7 +261,7 @@ def test_damaged_weights_are_named(tiny_model: Any, tmp_path: Path) -> None:
     tiny_model.save_pretrained(tmp_path / "m")
     weights = tmp_path / "m" / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:1000])
-    with pytest.raises(bm.InputError, match=r"model\.safetensors: the weights do not load"):
+    with pytest.raises(bm.InputError, match=r"model\.safetensors: damaged or missing \("):
         bm.MultiTaskModel.from_pretrained(tmp_path / "m")
 
 
@@ -278,3 +278,53 @@ def test_gradient_checkpointing_gives_the_same_gradients(tasks_of_every_kind: li
     assert len(gradients[0]) == len(gradients[1])
     for a, b in zip(*gradients, strict=True):
         torch.testing.assert_close(a, b)
+
+
+@pytest.mark.parametrize("architecture", ["shared", "single"])
+def test_a_task_may_have_the_name_of_a_method(architecture: str, tmp_path: Path) -> None:
+    descriptions = [{**every_kind()[0], "name": name} for name in ("type", "train", "forward")]
+    tasks = bm.load_tasks(descriptions)
+    model = bm.MultiTaskModel.from_pretrained(
+        "builtin:tiny", tasks, architecture=architecture
+    ).eval()
+    model.save_pretrained(tmp_path / "m")
+    loaded = bm.MultiTaskModel.from_pretrained(tmp_path / "m")
+    assert loaded.predict_all(["a cat"]) == model.predict_all(["a cat"])
+
+
+def test_inputs_from_a_frame_or_a_generator(tiny_model: Any) -> None:
+    import pandas as pd
+
+    texts = ["the cat", "a dog", "x"]
+    expected = [answer["label"] for answer in tiny_model.predict("single", texts)]
+    frame = pd.DataFrame({"a": texts, "other": 1})
+    assert [a["label"] for a in tiny_model.predict("single", frame)] == expected
+    generated = tiny_model.predict_all(text for text in texts)
+    assert [a["single"]["label"] for a in generated] == expected
+
+
+def test_saving_never_replaces_what_is_not_a_model(tiny_model: Any, tmp_path: Path) -> None:
+    (tmp_path / "data.csv").write_text("mine")
+    with pytest.raises(bm.InputError, match=r"data\.csv: is a file, expected a folder or nothing$"):
+        tiny_model.save_pretrained(tmp_path / "data.csv")
+    with pytest.raises(bm.InputError, match=r"holds other files: save the model into a folder of"):
+        tiny_model.save_pretrained(tmp_path)
+    assert (tmp_path / "data.csv").read_text() == "mine"
+
+
+def test_wrong_settings_of_a_model(tasks_of_every_kind: list[Any]) -> None:
+    for options, message in (
+        ({"parameters": {"x": 1}}, "architecture 'shared' has no parameter 'x'"),
+        ({"max_length": 0}, "max_length = 0, stride = 32: expected at least 8 and 0"),
+        ({"architecture": "sharde"}, "unknown architecture 'sharde'; did you mean 'shared'?"),
+        ({"attention": "flash_attention_2"}, "backbone 'builtin:minilm': "),
+    ):
+        name = "builtin:minilm" if "attention" in options else "builtin:tiny"
+        with pytest.raises(bm.InputError) as caught:
+            bm.MultiTaskModel.from_pretrained(name, tasks_of_every_kind, **options)
+        assert str(caught.value).startswith(message)
+    model = bm.MultiTaskModel.from_pretrained("builtin:tiny", tasks_of_every_kind)
+    with pytest.raises(
+        bm.InputError, match=r"^no task has a split 'tset'; known: train, validation$"
+    ):
+        bm.evaluate(model, tasks_of_every_kind, split="tset")

@@ -13,7 +13,7 @@ import numpy as np
 from brodmann.artifacts import Array
 from brodmann.data.encoding import Encoded, encode_texts
 from brodmann.data.metrics import accuracy
-from brodmann.data.tasks import Example, TaskSpec, read_texts
+from brodmann.data.tasks import Example, TaskSpec, is_text, label_name, listed, read_texts
 from brodmann.errors import InputError
 
 if TYPE_CHECKING:
@@ -29,7 +29,9 @@ WEIGHTED_CLASSES = False
 
 def read(row: Mapping[str, Any], spec: TaskSpec, labelled: bool) -> Example:
     choices = row["choices"]
-    if not isinstance(choices, list) or not all(isinstance(c, str) for c in choices):
+    if isinstance(choices, str):
+        choices = listed(choices, "choices", "|")
+    if not isinstance(choices, list) or not all(isinstance(c, str) and is_text(c) for c in choices):
         raise InputError(f"choices: expected a list of texts, found {choices!r:.60}")
     if len(choices) < 2:
         raise InputError(f"choices: expected at least two, found {len(choices)}")
@@ -43,10 +45,8 @@ def _right_choice(label: Any, choices: list[str]) -> int:
     """The number of the right choice, from 0, or its text."""
     if isinstance(label, str) and label in choices:
         return choices.index(label)
-    try:
-        number = int(label)
-    except (TypeError, ValueError):
-        number = -1
+    name = "" if isinstance(label, bool) else label_name(label)
+    number = int(name) if name.isdecimal() else -1
     if not 0 <= number < len(choices):
         raise InputError(
             f"label: expected the number of a choice (0 to {len(choices) - 1}) or its text, "

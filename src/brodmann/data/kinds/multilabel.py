@@ -4,7 +4,6 @@ Loss: binary cross-entropy, averaged over the labels. A label is given when its 
 least one half.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,15 @@ import numpy as np
 from brodmann.artifacts import Array
 from brodmann.data.encoding import Encoded, one_row_an_example
 from brodmann.data.metrics import multilabel_scores
-from brodmann.data.tasks import Example, TaskSpec, label_index, label_names, read_texts
+from brodmann.data.tasks import (
+    Example,
+    TaskSpec,
+    label_index,
+    label_names,
+    listed,
+    read_texts,
+    scalar_label,
+)
 from brodmann.errors import InputError
 
 if TYPE_CHECKING:
@@ -33,23 +40,9 @@ THRESHOLD = 0.5
 def read(row: Mapping[str, Any], spec: TaskSpec, labelled: bool) -> Example:
     example = read_texts(row)
     if labelled:
-        example["label"] = _several(row["label"], spec.separator)
+        several = listed(row["label"], "label", spec.separator)
+        example["label"] = [scalar_label(label, "label") for label in several]
     return example
-
-
-def _several(cell: Any, separator: str) -> list[Any]:
-    """A list, a JSON list in a cell, or names with the task's separator between them."""
-    if isinstance(cell, list):
-        return cell
-    if isinstance(cell, str) and cell.lstrip().startswith("["):
-        try:
-            names = json.loads(cell)
-        except json.JSONDecodeError as error:
-            raise InputError(f"label: broken JSON list ({error.msg})") from None
-        return list(names)
-    if isinstance(cell, str):
-        return [name.strip() for name in cell.split(separator) if name.strip()]
-    return [cell]
 
 
 def settle(spec: TaskSpec, splits: Mapping[str, Sequence[Example]]) -> TaskSpec:

@@ -29,15 +29,19 @@ METRICS = ("spearman", "pearson", "r2", "mean_squared_error")
 WEIGHTED_CLASSES = False
 
 STRATA = 10
+LARGEST = 1e30  # squares of larger values leave the range of numbers
 
 
 def read(row: Mapping[str, Any], spec: TaskSpec, labelled: bool) -> Example:
     example = read_texts(row)
     if labelled:
+        label = row["label"]
         try:
-            example["label"] = float(row["label"])
+            if isinstance(label, bool) or "_" in str(label):  # Python reads both as numbers
+                raise ValueError
+            example["label"] = float(label)
         except (TypeError, ValueError):
-            raise InputError(f"label: expected a number, found {row['label']!r}") from None
+            raise InputError(f"label: expected a number, found {label!r}") from None
         if not math.isfinite(example["label"]):
             raise InputError(f"label: expected a finite number, found {row['label']!r}")
     return example
@@ -45,6 +49,8 @@ def read(row: Mapping[str, Any], spec: TaskSpec, labelled: bool) -> Example:
 
 def settle(spec: TaskSpec, splits: Mapping[str, Sequence[Example]]) -> TaskSpec:
     values = np.array([example["label"] for example in splits["train"]])
+    if np.abs(values).max() > LARGEST:
+        raise InputError(f"task '{spec.name}': values beyond {LARGEST:g} cannot be learnt")
     if values.std() == 0:
         raise InputError(
             f"task '{spec.name}': every example has the value {values[0]:g}, "

@@ -42,7 +42,11 @@ def _answers(row: Mapping[str, Any], context: str) -> list[tuple[str, int]]:
     """Every right answer with its place; an empty list where the context has none."""
     answer, start = row["answer"], row.get("answer_start")
     if isinstance(answer, Mapping):  # the hub's form: {"text": [...], "answer_start": [...]}
-        texts, starts = list(answer.get("text", [])), list(answer.get("answer_start", []))
+        if "text" not in answer:
+            raise InputError(f"answer: expected 'text' in it, found {', '.join(map(str, answer))}")
+        texts = answer["text"] if isinstance(answer["text"], list) else [answer["text"]]
+        starts = answer.get("answer_start", [None] * len(texts))
+        starts = starts if isinstance(starts, list) else [starts]
     elif isinstance(answer, list):
         texts, starts = answer, start if isinstance(start, list) else [None] * len(answer)
     else:

@@ -16,7 +16,15 @@ import numpy as np
 from brodmann.artifacts import Array
 from brodmann.data.encoding import IGNORED, Encoded, flatten
 from brodmann.data.metrics import entities, tagging_scores
-from brodmann.data.tasks import Example, TaskSpec, label_index, label_names
+from brodmann.data.tasks import (
+    Example,
+    TaskSpec,
+    is_text,
+    label_index,
+    label_names,
+    listed,
+    scalar_label,
+)
 from brodmann.errors import InputError
 
 if TYPE_CHECKING:
@@ -31,28 +39,22 @@ WEIGHTED_CLASSES = True
 
 
 def read(row: Mapping[str, Any], spec: TaskSpec, labelled: bool) -> Example:
-    words = _several(row["tokens"], "tokens")
+    words = listed(row["tokens"], "tokens", None)
     if not words:
         raise InputError("tokens: expected at least one word, found none")
+    for word in words:
+        if word is None or isinstance(word, list | dict) or not is_text(str(word)) or word == "":
+            raise InputError(f"tokens: expected words, found {word!r:.60}")
     example: Example = {"tokens": [str(word) for word in words]}
     if "spans" in row:  # the words' places in the raw text that was asked about
         example["spans"] = row["spans"]
         example["text"] = row["text"]
     if labelled:
-        tags = _several(row["tags"], "tags")
+        tags = [scalar_label(tag, "tags") for tag in listed(row["tags"], "tags", None)]
         if len(tags) != len(words):
             raise InputError(f"{len(words)} tokens but {len(tags)} tags, expected equally many")
         example["tags"] = tags
     return example
-
-
-def _several(cell: Any, role: str) -> list[Any]:
-    """A list, or words with spaces between them."""
-    if isinstance(cell, str):
-        return cell.split()
-    if isinstance(cell, list):
-        return cell
-    raise InputError(f"{role}: expected a list or words with spaces, found {cell!r:.60}")
 
 
 def settle(spec: TaskSpec, splits: Mapping[str, Sequence[Example]]) -> TaskSpec:
