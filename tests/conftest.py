@@ -42,7 +42,7 @@ def every_kind(count: int = 24) -> list[dict[str, Any]]:
         for i, c in zip(range(count), ["red", "big", "old", "sad"] * count, strict=False)
     ]
     for i, row in enumerate(pairs):
-        row["several"] = "x|y" if i % 3 == 0 else "y" if i % 3 == 1 else ""
+        row["several"] = {"red": "x|y", "big": "y", "old": "x", "sad": ""}[row["a"].split()[1]]
         row["choices"] = ["yes it is", "no it is not", "maybe"][: 2 + i % 2]
         row["right"] = i % 2
         row["answer"] = row["a"].split()[1] if i % 4 else ""

@@ -56,6 +56,8 @@ def main() -> None:
             raise
         _complain(f"{error.format_message()} (see `brodmann --help`)")
         sys.exit(2)
+    if code == 130:  # typer's own answer to Ctrl-C
+        _complain("stopped")
     sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -71,11 +73,9 @@ def _view(as_json: bool) -> Iterator[Any]:
     if as_json or int(os.environ.get("RANK", "0")) != 0:
         yield lambda event, facts: None
         return
-    from rich.console import Console
+    from brodmann.console import LastingConsole, RunView
 
-    from brodmann.console import RunView
-
-    view = RunView(Console())
+    view = RunView(LastingConsole())
     try:
         yield view
     finally:

@@ -1,5 +1,7 @@
 """What a run looks like in a terminal: progress with time left, and tables of scores."""
 
+import os
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -8,6 +10,14 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
+
+
+class LastingConsole(Console):
+    """When nobody reads the output any more (`| head`), the run goes on unseen."""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class RunView:
@@ -37,14 +47,8 @@ class RunView:
         }
 
     def __call__(self, event: str, facts: dict[str, Any]) -> None:
-        if event not in self.shown:
-            return
-        try:
+        if event in self.shown:
             self.shown[event](facts)
-        except BrokenPipeError:  # nobody looks any more (`| head`): the run goes on unseen
-            self.shown = {}
-            self.console = Console(quiet=True)
-            self.bar = None
 
     def close(self) -> None:
         if self.bar is not None:

@@ -41,13 +41,13 @@ def test_it_learns_every_kind_at_once(tasks_of_every_kind: list[Any]) -> None:
         k: v.scores for k, v in bm.evaluate(model, tasks_of_every_kind, split="train").items()
     }
     progress = bm.fit(
-        model, tasks_of_every_kind, epochs=50, learning_rate=3e-3, batch_size=8, keep="last"
+        model, tasks_of_every_kind, epochs=40, learning_rate=3e-3, batch_size=8, keep="last"
     )
     after = {k: v.scores for k, v in bm.evaluate(model, tasks_of_every_kind, split="train").items()}
     for task in tasks_of_every_kind:
         metric = task.spec.metric
         assert after[task.name][metric] > max(0.8, before[task.name][metric]), task.name
-    assert sum(progress.examples.values()) == 50 * sum(
+    assert sum(progress.examples.values()) == 40 * sum(
         t.sizes["train"] for t in tasks_of_every_kind
     )
 
