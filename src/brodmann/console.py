@@ -140,7 +140,7 @@ class RunView:
 
     def _evaluated(self, facts: dict[str, Any]) -> None:
         scores = "  ".join(f"{name} {100 * score:.1f}" for name, score in facts["primary"].items())
-        best = " [green](best so far)[/green]" if facts["best"] == facts["step"] else ""
+        best = " [green](best)[/green]" if facts["best"] == facts["step"] else ""
         self.console.print(
             f"step {facts['step']:,}: mean [bold]{100 * facts['mean']:.1f}[/bold]  {scores}{best}",
             highlight=False,
