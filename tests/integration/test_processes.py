@@ -178,7 +178,7 @@ def test_the_first_commands_of_the_readme_from_an_empty_folder(tmp_path: Path) -
 
 def test_ctrl_c_before_training_is_one_line(tmp_path: Path) -> None:
     process = start("-m", "brodmann", "train", write(tmp_path, "early"))
-    time.sleep(1.5)
+    assert process.stdout is not None and process.stdout.readline() == "reading tasks …\n"
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert (
