@@ -148,11 +148,15 @@ def label_names(values: Iterable[Any]) -> tuple[str, ...]:
 
 
 def label_index(value: Any, spec: TaskSpec) -> int:
-    """The place of a label among the task's names; a whole number counts the names from 0."""
+    """The place of a label among the task's names; a whole number counts the names from 0.
+
+    Names that are numbers themselves are only names: of "0" and "2", 1 is neither.
+    """
     name = label_name(value)
     if name in spec.label_list:
         return spec.label_list.index(name)
-    if name.isdecimal() and int(name) < len(spec.label_list):
+    counted = not any(label.isdecimal() for label in spec.label_list)
+    if counted and name.isdecimal() and int(name) < len(spec.label_list):
         return int(name)
     hint = did_you_mean(name, spec.label_list)
     raise InputError(f"label '{name}' is not one of the task's {len(spec.label_list)} labels{hint}")

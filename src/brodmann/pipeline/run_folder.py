@@ -63,12 +63,14 @@ def check_folder(config: Config, tasks: list[Task]) -> None:
                 )
 
 
-def _differences(there: dict[str, Any], here: dict[str, Any], prefix: str = "") -> list[Any]:
+def _differences(there: dict[Any, Any], here: dict[Any, Any], prefix: str = "") -> list[Any]:
     found: list[Any] = []
     for key in sorted({*there, *here}):
         if not prefix and key in RESULT_DOES_NOT_DEPEND_ON:
             continue
         old, new = there.get(key), here.get(key)
+        if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+            old, new = dict(enumerate(old)), dict(enumerate(new))
         if isinstance(old, dict) and isinstance(new, dict):
             found += _differences(old, new, f"{prefix}{key}.")
         elif old != new:

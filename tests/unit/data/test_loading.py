@@ -39,6 +39,9 @@ def test_a_whole_number_counts_the_given_names() -> None:
     data = [{"text": str(i), "label": i % 2} for i in range(20)]
     task = bm.load_task("t", kind="classification", train=data, labels=["no", "yes"])
     assert all(e["label"] == int(e["text"]) % 2 for e in task.splits["train"])
+    assert problem(train=data, labels=["0", "2"]) == (
+        "t.train row 2: task 't': label '1' is not one of the task's 2 labels; known: 0, 2"
+    )
 
 
 def test_no_validation_split_is_divided_by_the_stated_rule() -> None:
