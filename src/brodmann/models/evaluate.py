@@ -11,7 +11,7 @@ import torch
 
 from brodmann.artifacts import Array
 from brodmann.data.batches import evaluation_order, make_batch
-from brodmann.data.encoding import Encoded, encode_task
+from brodmann.data.encoding import Encoded
 from brodmann.data.kinds import KINDS
 from brodmann.data.tasks import Example, Task
 from brodmann.errors import InputError, did_you_mean
@@ -51,13 +51,7 @@ def evaluate(
     for task in tasks:
         if split not in task.splits:
             continue
-        ready = (encoded or {}).get(task.name) or encode_task(
-            task.splits[split],
-            task.spec,
-            model.tokenizer,
-            max_length=model.settings.max_length,
-            stride=model.settings.stride,
-        )
+        ready = (encoded or {}).get(task.name) or model.encode(task.spec, task.splits[split])
         results[task.name] = evaluate_task(
             model,
             task.name,
@@ -111,7 +105,7 @@ def item_outputs(
         raise InputError(f"batch_size = {batch_size}: expected at least 1")
     training = model.training
     model.eval()
-    rank, world = _share()
+    rank, world = share_of_processes()
     pad_id = int(model.tokenizer.pad_token_id)
     found: dict[int, Array] = {}
     try:
@@ -144,7 +138,7 @@ def _without_padding(values: Array, form: str, encoded: Encoded, item: int) -> A
     return values
 
 
-def _share() -> tuple[int, int]:
+def share_of_processes() -> tuple[int, int]:
     from torch import distributed
 
     if distributed.is_available() and distributed.is_initialized():

@@ -14,8 +14,9 @@ from torch import Tensor, nn
 
 from brodmann.artifacts import read_json, whole_folder, write_bytes, write_json, write_text
 from brodmann.data.batches import Batch, Part
+from brodmann.data.encoding import Encoded, encode_task
 from brodmann.data.kinds import KINDS
-from brodmann.data.tasks import Task, TaskSpec
+from brodmann.data.tasks import Example, Task, TaskSpec
 from brodmann.errors import InputError, did_you_mean
 from brodmann.models import ARCHITECTURES
 from brodmann.models import backbone as backbones
@@ -131,19 +132,25 @@ class MultiTaskModel(nn.Module):
 
     def bare_models(self) -> list[Any]:
         """The transformers models inside the encoder (one when they are shared)."""
-        from transformers import PreTrainedModel
+        return backbones.bare_models(self)
 
-        found: list[Any] = []
-        for module in self.encoder.modules():
-            inside = any(module is inner for model in found for inner in model.modules())
-            if isinstance(module, PreTrainedModel) and not inside:
-                found.append(module)
-        return found
+    def encoder_module(self) -> Any:
+        return self.encoder
 
     def enable_gradient_checkpointing(self) -> None:
         """Compute activations twice instead of keeping them: less memory, more time."""
         for inner in self.bare_models():
             inner.gradient_checkpointing_enable({"use_reentrant": False})
+
+    def encode(self, spec: TaskSpec, examples: Sequence[Example]) -> Encoded:
+        """Examples as this model reads them."""
+        return encode_task(
+            examples,
+            spec,
+            self.tokenizer,
+            max_length=self.settings.max_length,
+            stride=self.settings.stride,
+        )
 
     def forward(self, batch: Batch) -> Outputs:
         states = self.encoder(batch.inputs, batch.parts)

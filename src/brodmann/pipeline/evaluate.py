@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any
 
+from brodmann.analysis.iap import trivial_score
 from brodmann.artifacts import write_json
 from brodmann.config import Config
-from brodmann.data.kinds import KINDS
 from brodmann.data.tasks import Task
 from brodmann.pipeline.run_folder import opened
 from brodmann.pipeline.train import tasks_of
@@ -56,11 +56,3 @@ def evaluate_in(folder: Path, config: Config, tasks: list[Task], report: Any) ->
     write_json(folder / "metrics.json", document)
     report("scores", {"tasks": tasks, "splits": results, "folder": folder})
     return document
-
-
-def trivial_score(task: Task, split: str) -> float:
-    """The primary metric of the best answers without reading the text."""
-    kind = KINDS[task.spec.kind]
-    examples = task.splits[split]
-    answers = kind.trivial(task.splits["train"], examples, task.spec)
-    return kind.score(answers, examples, task.spec)[task.spec.metric]

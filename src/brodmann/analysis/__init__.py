@@ -1,0 +1,5 @@
+"""Measurements as pure functions on plain arrays; what needs a model loads it when called."""
+
+from brodmann.analysis.dissociation import dissociation_scores, verdict
+
+__all__ = ["dissociation_scores", "verdict"]

@@ -1,0 +1,30 @@
+"""Resampling: how much a number would move with other validation examples.
+
+Reference: Efron & Tibshirani 1993, "An Introduction to the Bootstrap" (percentile interval).
+"""
+
+import numpy as np
+
+from brodmann.artifacts import Array
+
+FEWEST_DRAWS = 20  # below it a permutation p-value cannot reach 0.05
+
+
+def bootstrap_weights(examples: int, resamples: int, seed: int) -> Array:
+    """How often each example is drawn, (resample, example); every row adds up to `examples`."""
+    generator = np.random.default_rng(seed)
+    shares = np.full(examples, 1 / examples)
+    return generator.multinomial(examples, shares, size=resamples).astype(np.float64)
+
+
+def percentile_interval(values: Array, level: float = 0.95) -> tuple[float, float]:
+    tail = (1 - level) / 2
+    low, high = np.quantile(values, [tail, 1 - tail])
+    return float(low), float(high)
+
+
+def random_draw_p_value(observed: float, draws: Array) -> float | None:
+    """Share of random draws at least as low as the observed value, (1 + k) / (r + 1)."""
+    if len(draws) < FEWEST_DRAWS:
+        return None
+    return float((1 + np.sum(np.asarray(draws) <= observed)) / (len(draws) + 1))

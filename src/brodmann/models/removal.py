@@ -1,0 +1,263 @@
+r"""Removing heads for good: a smaller, faster model that equals the gated one.
+
+A head owns its rows of $W^Q, W^K, W^V$ (and of what makes its positions) and its columns of $W^O$;
+all of them are cut out. A layer may lose every head: its attention then adds only the output bias.
+Which heads are gone is written into the model's configuration (`removed_heads`), so that a saved
+model is built, cut and filled again (`load_pruned`; a multi-task model does so by itself).
+
+Reference: Michel et al. 2019, §4; transformers had `prune_heads` until its fifth generation.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+
+from brodmann.errors import InputError
+from brodmann.models import backbone as backbones
+from brodmann.models.backbone import Family, HeadSlot
+from brodmann.models.gates import Head, checked_heads
+
+# Their attention cannot do without a head: an emptied layer gets a stand-in.
+_NEEDS_A_HEAD = ("deberta", "deberta-v2", "gpt2", "openai-gpt", "mpnet")
+
+
+def prune_heads(model: Any, heads: Iterable[Head]) -> Any:
+    """Cut `heads`, (layer, head) pairs or {layer: [heads]}, out of the model, which is returned.
+
+    The model itself is changed. Heads are named by their first numbers, however many are gone.
+    """
+    inner = backbones.bare_models(model)
+    shape = backbones.head_shape(inner[0])
+    asked = checked_heads(heads, shape)
+    for bare in inner:
+        _check_removable(bare, asked)
+    before = backbones.removed_heads(inner[0].config)
+    new = [(layer, head) for layer, head in asked if head not in before.get(layer, ())]
+    for bare in inner:
+        _cut(bare, new)
+    gone = {layer: sorted(heads) for layer, heads in before.items()}
+    for layer, head in new:
+        gone[layer] = sorted([*gone.get(layer, []), head])
+    written = {str(layer): gone[layer] for layer in sorted(gone)}
+    for config in _configurations(model, inner):
+        setattr(config, backbones.REMOVED, written)
+    return model
+
+
+def _configurations(model: Any, inner: list[Any]) -> list[Any]:
+    outer = getattr(backbones.unwrapped(model), "config", None)
+    every = [bare.config for bare in inner] + ([] if outer is None else [outer])
+    return list({id(config): config for config in every}.values())
+
+
+def cut_as_configured(model: Any) -> None:
+    """Bring a freshly built bare model to the shape that its configuration tells."""
+    gone = backbones.removed_heads(model.config)
+    heads = [(layer, head) for layer, several in gone.items() for head in several]
+    if heads:
+        setattr(model.config, backbones.REMOVED, {})  # it still has them all
+        try:
+            _check_removable(model, heads)
+            _cut(model, heads)
+        finally:
+            setattr(model.config, backbones.REMOVED, {str(k): v for k, v in gone.items()})
+
+
+def load_pruned(folder: str | Path) -> Any:
+    """A plain transformers model that was pruned and written by `save_pretrained`."""
+    import transformers
+    from safetensors.torch import load_file
+
+    folder = Path(folder)
+    if not (folder / "config.json").is_file():
+        raise InputError(f"{folder}: no model there (config.json is missing)")
+    with backbones.quiet():
+        config = transformers.AutoConfig.from_pretrained(str(folder))
+    names = config.architectures or []
+    model_class = getattr(transformers, names[0], None) if names else None
+    if model_class is None:
+        raise InputError(f"{folder}: config.json names no transformers class: save_pretrained it")
+    weights: dict[str, Tensor] = {}
+    files = sorted(folder.glob("model*.safetensors"))
+    if not files:
+        raise InputError(f"{folder}: no model.safetensors there")
+    for file in files:
+        weights |= load_file(file)
+    with backbones.quiet():
+        model = model_class(config)
+    cut_as_configured(model.base_model)
+    missing, unexpected = model.load_state_dict(weights, strict=False)
+    model.tie_weights()
+    unknown = set(missing) - set(getattr(model, "all_tied_weights_keys", {}) or {})
+    if unknown or unexpected:
+        name = sorted([*unknown, *unexpected])[0]
+        raise InputError(f"{folder}: its weights do not fit {names[0]} ({name})")
+    return model.eval()
+
+
+def _check_removable(model: Any, heads: list[Head]) -> None:
+    family = backbones.family_of(model)
+    if family.shared_layers:
+        raise InputError(
+            f"{type(model).__name__}: its layers share their weights, so a head of one layer "
+            "cannot be removed for good: use head_gates"
+        )
+    if getattr(model.config, "talking_head", False):
+        raise InputError(f"{type(model).__name__}: heads that talk to each other cannot be removed")
+    if family.grouped:
+        size = group_size(model)
+        chosen = set(heads)
+        for layer, head in heads:
+            first = head - head % size
+            group = [(layer, other) for other in range(first, first + size)]
+            if not chosen.issuperset(group):
+                raise InputError(
+                    f"{type(model).__name__}: {size} heads share their keys and values: remove "
+                    f"heads {first} to {first + size - 1} of layer {layer} together, or none"
+                )
+
+
+def group_size(model: Any) -> int:
+    """How many query heads share one key-value head: 1 unless the family groups them."""
+    if not backbones.family_of(model).grouped:
+        return 1
+    return int(model.config.num_attention_heads // model.config.num_key_value_heads)
+
+
+def _cut(model: Any, heads: list[Head]) -> None:
+    family = backbones.family_of(model)
+    present = backbones.kept_heads(model)
+    group = group_size(model)
+    for layer, slot in enumerate(backbones.head_slots(model)):
+        gone = {head for place, head in heads if place == layer}
+        if not gone:
+            continue
+        kept = [place for place, head in enumerate(present[layer]) if head not in gone]
+        _cut_layer(slot, family, kept, len(present[layer]), group)
+        if model.config.model_type == "mpnet":
+            left = [head for head in present[layer] if head not in gone]
+            _slice_position_bias(slot.attention, left)
+        if not kept and model.config.model_type in _NEEDS_A_HEAD:
+            _empty(model, family, layer)
+
+
+def _cut_layer(slot: HeadSlot, family: Family, kept: list[int], heads: int, group: int) -> None:
+    _keep_inputs(slot.output, _places(kept, heads, _inputs(slot.output)))
+    for name, layout in family.projections.items():
+        part = getattr(slot.attention, name, None)
+        if part is None:  # DeBERTa without relative positions
+            continue
+        rows = _rows(part)
+        if layout == "groups":
+            owned = _places([head // group for head in kept[::group]], heads // group, rows)
+        elif layout == "thirds":
+            third = rows // 3
+            one = _places(kept, heads, third)
+            owned = [block * third + row for block in range(3) for row in one]
+        else:  # "heads", or "triples": all that a head has stands together
+            owned = _places(kept, heads, rows)
+        if isinstance(part, nn.Parameter):
+            setattr(slot.attention, name, nn.Parameter(part.detach()[owned].clone()))
+        else:
+            _keep_outputs(part, owned)
+    if family.counts:
+        count, width = family.counts
+        whole = getattr(slot.attention, width)
+        setattr(slot.attention, count, len(kept))
+        setattr(slot.attention, width, whole // heads * len(kept))
+
+
+def _places(kept: list[int], heads: int, size: int) -> list[int]:
+    """The places that the kept heads own among `size` places shared out evenly."""
+    width = size // heads
+    return [head * width + place for head in kept for place in range(width)]
+
+
+def _is_conv(module: nn.Module) -> bool:
+    return type(module).__name__ == "Conv1D"  # GPT-2's linear map, its weight transposed
+
+
+def _rows(part: Any) -> int:
+    if isinstance(part, nn.Parameter):
+        return len(part)
+    return int(part.weight.shape[1 if _is_conv(part) else 0])
+
+
+def _inputs(module: Any) -> int:
+    return int(module.weight.shape[0 if _is_conv(module) else 1])
+
+
+def _keep_outputs(module: Any, rows: list[int]) -> None:
+    conv = _is_conv(module)
+    weight = module.weight.detach()
+    _replace(module, "weight", weight[:, rows] if conv else weight[rows])
+    if module.bias is not None:
+        _replace(module, "bias", module.bias.detach()[rows])
+    setattr(module, "nf" if conv else "out_features", len(rows))
+
+
+def _keep_inputs(module: Any, columns: list[int]) -> None:
+    conv = _is_conv(module)
+    weight = module.weight.detach()
+    _replace(module, "weight", weight[columns] if conv else weight[:, columns])
+    setattr(module, "nx" if conv else "in_features", len(columns))
+
+
+def _replace(module: Any, name: str, value: Tensor) -> None:
+    asked = getattr(module, name).requires_grad
+    setattr(module, name, nn.Parameter(value.clone().contiguous(), requires_grad=asked))
+
+
+class _PositionBias:
+    """MPNet computes one position bias for all heads and hands it to every layer."""
+
+    def __init__(self, kept: list[int]) -> None:
+        self.kept = kept
+
+    def __call__(self, _: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if len(args) > 2 and args[2] is not None:
+            args = (*args[:2], args[2][:, self.kept], *args[3:])
+        elif kwargs.get("position_bias") is not None:
+            kwargs = {**kwargs, "position_bias": kwargs["position_bias"][:, self.kept]}
+        return args, kwargs
+
+
+def _slice_position_bias(attention: nn.Module, kept: list[int]) -> None:
+    for key, hook in list(attention._forward_pre_hooks.items()):
+        if isinstance(hook, _PositionBias):
+            del attention._forward_pre_hooks[key]
+    attention.register_forward_pre_hook(_PositionBias(kept), with_kwargs=True)
+
+
+class EmptiedAttention(nn.Module):
+    """Stands where a layer's attention was when all its heads are gone: only the bias is left."""
+
+    def __init__(
+        self, layer: int, output_name: str, output: nn.Module | None, returns: type = tuple
+    ) -> None:
+        super().__init__()
+        self.layer = layer
+        self.returns = returns
+        self.output_name = output_name
+        if output is not None:  # the output projection is part of the attention module
+            setattr(self, output_name, output)
+
+    def forward(self, states: Tensor, past_key_values: Any = None, *_: Any, **__: Any) -> Any:
+        if hasattr(past_key_values, "update"):  # a decoder counts the tokens it has read there
+            nothing = states.new_zeros(len(states), 0, states.shape[1], 1)
+            past_key_values.update(nothing, nothing, self.layer)
+        output = getattr(self, self.output_name, None)
+        if output is None:
+            return self.returns((states.new_zeros(*states.shape[:-1], 0), None))
+        return self.returns((output.bias.expand(*states.shape[:-1], -1), None))
+
+
+def _empty(model: Any, family: Family, layer: int) -> None:
+    module = backbones.layers_of(model)[layer]
+    inside, _, name = family.output.rpartition(".")
+    within = module.get_submodule(family.output) if inside == family.attention else None
+    parent, _, last = family.attention.rpartition(".")
+    returns = list if model.config.model_type == "openai-gpt" else tuple
+    setattr(module.get_submodule(parent), last, EmptiedAttention(layer, name, within, returns))

@@ -1,0 +1,196 @@
+"""What the measurements give: head scores and dissociation, saved as JSON, plain numpy inside."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from brodmann.artifacts import Array, read_json, write_json
+from brodmann.errors import InputError, did_you_mean
+
+Head = tuple[int, int]  # (layer, head), counted from 0
+
+
+def share_of(alpha: float, count: int) -> int:
+    """floor(alpha · count), counted exactly: 0.58 · 100 is 57.99… in floats."""
+    if isinstance(alpha, bool) or not 0 <= alpha <= 1:
+        raise InputError(f"alpha = {alpha}: expected a share from 0 to 1")
+    return int(Fraction(str(alpha)) * count)
+
+
+@dataclass
+class HeadScores:
+    """Importance of every head for every task, (task, layer, head)."""
+
+    tasks: tuple[str, ...]
+    values: Array
+    settings: dict[str, Any] = field(default_factory=dict)  # how they were measured
+    removed: tuple[Head, ...] = ()  # heads the model no longer has: never chosen
+
+    def __post_init__(self) -> None:
+        self.tasks = tuple(self.tasks)
+        self.values = np.asarray(self.values, dtype=np.float64)
+        self.removed = tuple((int(layer), int(head)) for layer, head in self.removed)
+        if self.values.ndim != 3 or len(self.values) != len(self.tasks):
+            raise InputError(
+                f"scores of shape {self.values.shape} for {len(self.tasks)} tasks: "
+                "expected (task, layer, head)"
+            )
+        if not np.isfinite(self.values).all():
+            raise InputError("scores: some are not finite numbers")
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(layers, heads a layer)."""
+        return int(self.values.shape[1]), int(self.values.shape[2])
+
+    @property
+    def heads(self) -> int:
+        """How many heads there are to choose from."""
+        return self.shape[0] * self.shape[1] - len(self.removed)
+
+    def of(self, task: str) -> Array:
+        """One task's scores, (layer, head)."""
+        if task not in self.tasks:
+            raise InputError(f"no scores for the task '{task}'{did_you_mean(task, self.tasks)}")
+        return np.asarray(self.values[self.tasks.index(task)])
+
+    def together(self) -> Array:
+        """All tasks as one: each task's scores divided by their sum, then averaged."""
+        totals = np.abs(self.values).sum(axis=(1, 2), keepdims=True)
+        return np.asarray((self.values / np.where(totals > 0, totals, 1)).mean(axis=0))
+
+    def ranking(self, task: str | None = None, *, least: bool = False) -> list[Head]:
+        """Heads from the most (or least) important on, over all layers; ties by (layer, head)."""
+        scores = self.together() if task is None else self.of(task)
+        sign = 1 if least else -1
+        layers, heads = self.shape
+        gone = set(self.removed)
+        every = [(layer, head) for layer in range(layers) for head in range(heads)]
+        return sorted((h for h in every if h not in gone), key=lambda h: (sign * scores[h], h))
+
+    def top(self, alpha: float, task: str | None = None) -> list[Head]:
+        """The floor(alpha · heads) most important heads of a task, or of all tasks together."""
+        return sorted(self.ranking(task)[: share_of(alpha, self.heads)])
+
+    def least(self, alpha: float, task: str | None = None) -> list[Head]:
+        """The floor(alpha · heads) least important heads of a task, or of all tasks together."""
+        return sorted(self.ranking(task, least=True)[: share_of(alpha, self.heads)])
+
+    def normalized(self, how: str) -> "HeadScores":
+        """`layer`: every layer's scores have L2 norm 1 (Michel et al. 2019); `none`: unchanged."""
+        if how == "none":
+            return self
+        if how != "layer":
+            hint = did_you_mean(how, ["none", "layer"])
+            raise InputError(f"unknown normalisation '{how}'{hint}")
+        norms = np.linalg.norm(self.values, axis=2, keepdims=True)
+        values = self.values / np.where(norms > 0, norms, 1)
+        return HeadScores(self.tasks, values, {**self.settings, "normalize": how}, self.removed)
+
+    def to_frame(self) -> Any:
+        """A pandas table with the columns task, layer, head, score."""
+        pandas = need_pandas()
+        layers, heads = self.shape
+        index = pandas.MultiIndex.from_product(
+            [self.tasks, range(layers), range(heads)], names=["task", "layer", "head"]
+        )
+        return pandas.DataFrame({"score": self.values.ravel()}, index=index).reset_index()
+
+    def save(self, path: str | Path) -> None:
+        write_json(
+            Path(path),
+            {
+                "tasks": list(self.tasks),
+                "scores": self.values.tolist(),
+                "settings": self.settings,
+                "removed": [list(head) for head in self.removed],
+            },
+        )
+
+    @classmethod
+    def load(cls, path: str | Path) -> "HeadScores":
+        document = read_json(Path(path))
+        try:
+            return cls(
+                tuple(document["tasks"]),
+                np.array(document["scores"]),
+                document["settings"],
+                tuple((layer, head) for layer, head in document["removed"]),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(f"{path}: not head scores ({error})") from None
+
+
+@dataclass
+class Dissociation:
+    """How far tasks have separated over the heads of one model.
+
+    `performance[i][j]` is task i's score with task j's heads off. A number that means nothing is
+    None, and `undefined` says why.
+    """
+
+    tasks: list[str]
+    metrics: list[str]
+    alpha: float
+    heads: list[list[Head]]  # chosen for each task
+    base: list[float]
+    trivial: list[float | None]  # the best answers without reading the text
+    performance: list[list[float]]
+    random: list[list[float]]  # [task][draw]
+    per_task: list[float | None]  # D of each task
+    mean: float | None
+    pairwise: list[list[float | None]]
+    verdicts: list[list[str]]  # of each pair inside this run
+    intervals: dict[str, Any]  # level, per_task, mean, pairwise: [low, high] or None
+    p_values: list[float | None]  # own heads against random ones
+    overlap: list[list[float]]
+    heads_per_layer: list[list[int]]  # [task][layer]
+    undefined: dict[str, str]  # task → why it has no D
+    undertrained: dict[str, str]  # task → why its D means little
+    curve: list[dict[str, Any]]  # the same over other shares
+    settings: dict[str, Any]
+
+    def to_frame(self) -> Any:
+        """A pandas table: a row a task evaluated, a column a task whose heads are off."""
+        pandas = need_pandas()
+        frame = pandas.DataFrame(
+            self.performance,
+            index=pandas.Index(self.tasks, name="evaluated"),
+            columns=[f"without {name}" for name in self.tasks],
+        )
+        frame["base"] = self.base
+        frame["random"] = [float(np.mean(draws)) if draws else None for draws in self.random]
+        frame["D"] = self.per_task
+        return frame
+
+    def save(self, path: str | Path) -> None:
+        write_json(Path(path), asdict(self))
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Dissociation":
+        document = read_json(Path(path))
+        document.pop("schema_version", None)
+        try:
+            result = cls(**document)
+            result.heads = [[(layer, head) for layer, head in chosen] for chosen in result.heads]
+        except (TypeError, ValueError) as error:
+            raise InputError(f"{path}: not a dissociation ({error})") from None
+        return result
+
+
+def mean_and_spread(values: Sequence[float]) -> tuple[float, float | None]:
+    """Mean and standard deviation over seeds (None for one seed)."""
+    spread = float(np.std(values, ddof=1)) if len(values) > 1 else None
+    return float(np.mean(values)), spread
+
+
+def need_pandas() -> Any:
+    try:
+        import pandas
+    except ImportError:
+        raise InputError("tables need pandas: pip install pandas") from None
+    return pandas

@@ -1,0 +1,123 @@
+"""A model with heads removed equals the gated one, is smaller, and survives saving."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers as tf
+from tests.families import CONFIGS, padded_inputs, tiny
+
+import brodmann as bm
+from brodmann.models.backbone import FAMILIES
+
+REMOVABLE = [family for family in CONFIGS if not FAMILIES[family].shared_layers]
+SOME = [(0, 0), (0, 1), (1, 2), (1, 3)]
+WHOLE = [(0, 0), (0, 1), (0, 2), (0, 3), (1, 0), (1, 1)]
+
+
+def answers(model: Any, inputs: dict[str, Any]) -> torch.Tensor:
+    with torch.no_grad():
+        return model(**inputs).logits
+
+
+@pytest.mark.parametrize("heads", [SOME, WHOLE], ids=["some", "whole layer"])
+@pytest.mark.parametrize("family", REMOVABLE)
+def test_removed_equals_gated_and_is_loaded_again(
+    family: str, heads: list[Any], tmp_path: Path
+) -> None:
+    model = tiny(family, auto=tf.AutoModelForSequenceClassification)
+    inputs = padded_inputs()
+    with bm.head_gates(model, off=heads):
+        gated = answers(model, inputs)
+    before = sum(p.numel() for p in model.parameters())
+    assert bm.prune_heads(model, heads) is model
+    after = sum(p.numel() for p in model.parameters())
+    assert after < before - len(heads) * 8 * 32 * 2  # at least Q and O of every head
+    torch.testing.assert_close(answers(model, inputs), gated, rtol=1e-5, atol=1e-5)
+    model.save_pretrained(tmp_path)
+    loaded = bm.load_pruned(tmp_path)
+    assert type(loaded) is type(model)
+    assert torch.equal(answers(loaded, inputs), answers(model, inputs))
+    assert sum(p.numel() for p in loaded.parameters()) == after
+
+
+@pytest.mark.parametrize("family", ["bert", "gpt2", "deberta-v2", "mpnet"])
+def test_removal_in_steps_keeps_the_first_numbers(family: str) -> None:
+    at_once, in_steps = (tiny(family, auto=tf.AutoModelForSequenceClassification) for _ in "ab")
+    inputs = padded_inputs()
+    bm.prune_heads(at_once, [(0, 1), (0, 3), (1, 0)])
+    bm.prune_heads(in_steps, {0: [1]})
+    bm.prune_heads(in_steps, [(0, 3), (1, 0), (0, 1)])
+    assert torch.equal(answers(at_once, inputs), answers(in_steps, inputs))
+    assert in_steps.config.removed_heads == {"0": [1, 3], "1": [0]}
+    with bm.head_gates(in_steps, off=[(0, 2)]):
+        gated = answers(in_steps, inputs)
+    bm.prune_heads(at_once, [(0, 2)])
+    torch.testing.assert_close(answers(at_once, inputs), gated, rtol=1e-5, atol=1e-5)
+    batch = {**inputs, "labels": torch.tensor([0, 1, 1])}
+    scores = bm.head_importance(in_steps, {"t": [batch]})
+    assert set(scores.removed) == {(0, 1), (0, 3), (1, 0)} and scores.heads == 5
+    assert len(scores.least(1.0)) == 5 and (0, 1) not in scores.least(1.0)
+
+
+def test_a_pruned_model_can_go_on_learning() -> None:
+    model = bm.prune_heads(tiny("bert", auto=tf.AutoModelForSequenceClassification), WHOLE)
+    model.train()
+    model(**padded_inputs(), labels=torch.tensor([0, 1, 1])).loss.backward()
+    query = model.bert.encoder.layer[1].attention.self.query
+    assert query.weight.grad is not None and query.weight.shape == (16, 32)
+
+
+def test_heads_that_share_keys_go_together() -> None:
+    model = tiny("llama", auto=tf.AutoModelForSequenceClassification)
+    with pytest.raises(bm.InputError, match="remove heads 2 to 3 of layer 1 together, or none"):
+        bm.prune_heads(model, [(1, 2)])
+    assert not hasattr(model.config, "removed_heads")
+
+
+def test_shared_layers_cannot_lose_one_head() -> None:
+    with pytest.raises(bm.InputError, match=r"share their weights.*use head_gates"):
+        bm.prune_heads(tiny("albert"), [(0, 0)])
+
+
+@pytest.mark.parametrize("architecture", ["shared", "single"])
+def test_a_pruned_multitask_model_is_saved_with_its_shape(
+    architecture: str, tasks_of_every_kind: list[Any], tmp_path: Path
+) -> None:
+    model = bm.MultiTaskModel.from_pretrained(
+        "builtin:tiny", tasks_of_every_kind, architecture=architecture
+    ).eval()
+    heads = [(0, 0), (1, 0), (1, 1), (1, 2), (1, 3)]
+    texts = ["the red cat sat 1", "a big dog"]
+    with bm.head_gates(model, off=heads):
+        gated = model.predict("many", texts)
+    before = model.parameter_counts()["encoder"]
+    bm.prune_heads(model, heads).save_pretrained(tmp_path / "small")
+    loaded = bm.MultiTaskModel.from_pretrained(tmp_path / "small")
+    assert loaded.parameter_counts()["encoder"] < before
+    for one, other in zip(gated, loaded.predict("many", texts), strict=True):
+        assert one["probabilities"] == pytest.approx(other["probabilities"], abs=1e-5)
+    again = bm.MultiTaskModel.from_pretrained(tmp_path / "small")
+    bm.prune_heads(again, [(2, 1)])
+    assert again.config.removed_heads == {"0": [0], "1": [0, 1, 2, 3], "2": [1]}
+
+
+def test_a_folder_that_is_no_pruned_model_says_so(tmp_path: Path) -> None:
+    with pytest.raises(bm.InputError, match=r"config\.json"):
+        bm.load_pruned(tmp_path)
+    model = tiny("bert", auto=tf.AutoModelForSequenceClassification)
+    model.save_pretrained(tmp_path)
+    (tmp_path / "model.safetensors").unlink()
+    with pytest.raises(bm.InputError, match=r"no model\.safetensors there"):
+        bm.load_pruned(tmp_path)
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama"])
+def test_a_decoder_generates_with_a_whole_layer_gone(family: str) -> None:
+    model = tiny(family, auto=tf.AutoModelForCausalLM)
+    ids = torch.randint(4, 99, (1, 6))
+    options = {"max_new_tokens": 6, "do_sample": False, "pad_token_id": 1}
+    with bm.head_gates(model, off=WHOLE):
+        gated = model.generate(ids, **options)
+    assert torch.equal(bm.prune_heads(model, WHOLE).generate(ids, **options), gated)
