@@ -21,6 +21,7 @@ _PUBLIC = {
     "load_pruned": "brodmann.models.removal",
     "head_importance": "brodmann.analysis.importance",
     "dissociation": "brodmann.analysis.iap",
+    "plot": "brodmann.reporting.figures",
     "HeadScores": "brodmann.results",
     "Dissociation": "brodmann.results",
     "InputError": "brodmann.errors",

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from brodmann import __version__
-from brodmann.errors import BrodmannError, InputError, did_you_mean, disk_error
+from brodmann.errors import BrodmannError, InputError, RunError, did_you_mean, disk_error
 
 app = typer.Typer(
     name="brodmann",
@@ -24,6 +24,9 @@ app = typer.Typer(
 )
 
 ConfigPath = Annotated[Path, typer.Argument(help="configuration (TOML)", show_default=False)]
+RunPath = Annotated[
+    Path, typer.Argument(help="run folder, or its configuration", show_default=False)
+]
 Overrides = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="change a setting, repeatable"),
@@ -114,7 +117,7 @@ def init(
 
 @app.command()
 def run(config: ConfigPath, overrides: Overrides = None, as_json: Json = False) -> None:
-    """The whole chain: train, evaluate. Goes on with what is unfinished.
+    """The whole chain: train, evaluate, map heads, dissociate. Goes on with what is unfinished.
 
     Example: brodmann run brodmann.toml --set training.epochs=1
     """
@@ -146,7 +149,7 @@ def train(config: ConfigPath, overrides: Overrides = None, as_json: Json = False
 
 
 @app.command()
-def evaluate(config: ConfigPath, overrides: Overrides = None, as_json: Json = False) -> None:
+def evaluate(config: RunPath, overrides: Overrides = None, as_json: Json = False) -> None:
     """Score a trained run on its validation and test splits.
 
     Example: brodmann evaluate brodmann.toml --json
@@ -158,6 +161,109 @@ def evaluate(config: ConfigPath, overrides: Overrides = None, as_json: Json = Fa
         result = evaluate_all(settings, base, report)
     if as_json:
         print(json.dumps(result))
+
+
+@app.command("map")
+def map_command(config: RunPath, overrides: Overrides = None, as_json: Json = False) -> None:
+    """Which attention heads matter to which task, from a trained run.
+
+    Example: brodmann map runs/demo --set map.estimator=leave_one_out
+    """
+    settings, base = _loaded(config, overrides)
+    from brodmann.pipeline.map import FILE, map_heads
+
+    with _view(as_json) as report:
+        map_heads(settings, base, report)
+    if as_json:
+        print((settings.folder / FILE).read_text(encoding="utf-8"))
+
+
+@app.command()
+def dissociate(config: RunPath, overrides: Overrides = None, as_json: Json = False) -> None:
+    """How far the tasks have separated: scores with each task's top heads off.
+
+    Example: brodmann dissociate runs/demo --set dissociation.alpha=0.2
+    """
+    settings, base = _loaded(config, overrides)
+    from brodmann.pipeline.dissociate import FILE
+    from brodmann.pipeline.dissociate import dissociate as measure
+
+    with _view(as_json) as report:
+        measure(settings, base, report)
+    if as_json:
+        print((settings.folder / FILE).read_text(encoding="utf-8"))
+
+
+@app.command()
+def prune(
+    config: RunPath,
+    alpha: Annotated[float, typer.Option(help="share of the heads to remove")] = 0.3,
+    order: Annotated[str, typer.Option(help="least, top (important) or random")] = "least",
+    task: Annotated[str | None, typer.Option(help="by this task's map; otherwise all")] = None,
+    to: Annotated[Path | None, typer.Option(help="folder of the smaller model")] = None,
+    overrides: Overrides = None,
+    as_json: Json = False,
+) -> None:
+    """Remove heads for good: a smaller model, with its size, speed and scores.
+
+    Example: brodmann prune runs/demo --alpha 0.3 --order least
+    """
+    settings, base = _loaded(config, overrides)
+    from brodmann.pipeline.prune import prune as make_smaller
+
+    with _view(as_json) as report:
+        result = make_smaller(settings, base, report, alpha=alpha, order=order, task=task, to=to)
+    if as_json:
+        print(json.dumps(result))
+
+
+@app.command()
+def export(
+    model: Annotated[Path, typer.Argument(help="run or model folder", show_default=False)],
+    task: Annotated[str, typer.Option(help="the task to take out", show_default=False)],
+    form: Annotated[str, typer.Option("--to", help="transformers or onnx")] = "transformers",
+    out: Annotated[Path | None, typer.Option(help="folder to write")] = None,
+    zeroed: Annotated[bool, typer.Option(help="fill removed heads with zeros")] = False,
+) -> None:
+    """One task as an ordinary transformers checkpoint, or as ONNX.
+
+    Example: brodmann export runs/demo --task sentiment --to onnx
+    """
+    _check_model_folder(model)
+    from brodmann.pipeline.export import export as write
+
+    folder, difference = write(model, task, form, out, zeroed=zeroed)
+    print(f"wrote {folder}")
+    if difference is not None:
+        print(f"ONNX Runtime agrees with torch to {difference:.1g}")
+
+
+@app.command()
+def grid(config: ConfigPath, overrides: Overrides = None, as_json: Json = False) -> None:
+    """Many runs from one configuration, in order; finished ones are skipped.
+
+    Example: brodmann grid study.toml, where study.toml has [grid] vary = { seed = [0, 1, 2] }
+    """
+    settings, base = _loaded(config, overrides)
+    from brodmann.grid import run_grid
+
+    with _view(as_json) as report:
+        summary = run_grid(settings, base, report)
+    if as_json:
+        print(json.dumps(summary))
+    if summary["failed"]:
+        raise RunError(f"{len(summary['failed'])} of {len(summary['cells'])} cells failed")
+
+
+def _check_model_folder(model: Path) -> None:
+    if not model.is_dir():
+        raise InputError(f"{model}: no such folder, expected a run or a model folder")
+    from brodmann.models.multitask import is_model_folder
+
+    if not is_model_folder(model) and not is_model_folder(model / "model"):
+        unfinished = (model / "checkpoints").is_dir()
+        text = "the run is not finished, run it again" if unfinished else "no trained model there"
+        raise InputError(f"{model}: {text}")
 
 
 @app.command()
@@ -174,14 +280,9 @@ def predict(
     """
     from brodmann.pipeline.predict import answers, inputs_from_file, inputs_from_lines
 
-    if not model.is_dir():
-        raise InputError(f"{model}: no such folder, expected a run or a model folder")
-    from brodmann.models.multitask import MultiTaskModel, is_model_folder
+    _check_model_folder(model)
+    from brodmann.models.multitask import MultiTaskModel
 
-    if not is_model_folder(model) and not is_model_folder(model / "model"):
-        unfinished = (model / "checkpoints").is_dir()
-        text = "the run is not finished, run it again" if unfinished else "no trained model there"
-        raise InputError(f"{model}: {text}")
     if file is None and isinstance(sys.stdin, io.TextIOWrapper):
         sys.stdin.reconfigure(encoding="utf-8", errors="strict")
     inputs = inputs_from_lines(sys.stdin, "stdin") if file is None else inputs_from_file(file)

@@ -56,6 +56,40 @@ class TrainingSection(Section):
     checkpoints: PositiveInt = 2
 
 
+class MapSection(Section):
+    """[map]: head importance."""
+
+    examples: PositiveInt | None = Field(1000, description="a task, drawn from its training data")
+    estimator: Literal["gradient", "leave_one_out", "integrated_gradients", "iterative"] = (
+        "gradient"
+    )
+    granularity: Literal["example", "token"] = "example"
+    normalize: Literal["none", "layer"] = "none"
+    batch_size: PositiveInt = 32
+
+
+class DissociationSection(Section):
+    """[dissociation]: scores with heads off."""
+
+    alpha: Annotated[float, Field(gt=0, le=1)] = 0.3
+    curve: list[Annotated[float, Field(gt=0, le=1)]] = Field(default_factory=list)
+    draws: Annotated[int, Field(ge=0)] = 20
+    resamples: Annotated[int, Field(ge=0)] = 2000
+
+
+class GridSection(Section):
+    """[grid]: many runs from one configuration; every combination of what is listed."""
+
+    pairs: bool = Field(False, description="every pair of the tasks instead of all together")
+    groups: list[list[str]] | None = Field(None, description="names of tasks trained together")
+    cases: list[dict[str, Any]] = Field(
+        default_factory=list, description='settings that go together, e.g. {"model.freeze" = 0.5}'
+    )
+    vary: dict[str, list[Any]] = Field(
+        default_factory=dict, description="setting → its values, e.g. seed = [0, 1, 2]"
+    )
+
+
 class Config(Section):
     """A whole run."""
 
@@ -71,6 +105,9 @@ class Config(Section):
     tasks: list[str | TaskDescription]
     model: ModelSection = Field(default_factory=ModelSection.model_construct)
     training: TrainingSection = Field(default_factory=TrainingSection)
+    map: MapSection = Field(default_factory=MapSection.model_construct)
+    dissociation: DissociationSection = Field(default_factory=DissociationSection.model_construct)
+    grid: GridSection | None = None
 
     @field_validator("name")
     @classmethod
@@ -100,11 +137,20 @@ class Config(Section):
         return digest(kept)
 
 
-RESULT_DOES_NOT_DEPEND_ON = ("name", "output", "data_dir", "trackers", "threads")
+# A trained model does not depend on what is measured afterwards, so measuring differently does not
+# make another run: a measurement knows its own settings and is made again when they change.
+RESULT_DOES_NOT_DEPEND_ON: tuple[str, ...] = ("name", "output", "data_dir", "trackers", "threads")
+RESULT_DOES_NOT_DEPEND_ON += ("map", "dissociation", "grid")
 
 
 def load_config(path: Path, overrides: list[str] | None = None) -> tuple[Config, Path]:
-    """The configuration and the folder its relative data paths start from."""
+    """The configuration and the folder its relative data paths start from.
+
+    `path` is a TOML file, or the folder of a run that has one.
+    """
+    folder = None
+    if path.is_dir() and (path / "config.toml").is_file():
+        folder, path = path, path / "config.toml"
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
@@ -112,13 +158,15 @@ def load_config(path: Path, overrides: list[str] | None = None) -> tuple[Config,
             f"{path}: no such file; `brodmann init` writes one to start from"
         ) from None
     except IsADirectoryError:
-        raise InputError(f"{path}: is a folder, expected a TOML file") from None
+        raise InputError(f"{path}: is a folder without a run, expected a TOML file") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: not TOML: {error}") from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from None
     for override in overrides or []:
         apply_override(values, override)
+    if folder is not None:  # wherever it was moved to
+        values |= {"output": str(folder.resolve().parent), "name": folder.resolve().name}
     entries = values.get("tasks")
     for place, entry in enumerate(entries if isinstance(entries, list) else []):
         if isinstance(entry, dict):  # by itself: as part of a union its own problem would be lost
@@ -235,4 +283,12 @@ sampling = "proportional"             # uniform, sqrt, temperature, annealed
 # sampling_parameters = { tau = 2.0 }
 # evaluate_every = 200                # steps; otherwise after every epoch
 # early_stopping = 3
+
+[map]                                 # which heads matter to which task
+examples = 1000                       # a task, from its training data
+
+[dissociation]                        # scores of every task with every task's top heads off
+alpha = 0.3                           # the share of all heads
+# curve = [0.1, 0.2, 0.4, 0.5]        # further shares
+draws = 20                            # random heads to compare with
 """

@@ -11,6 +11,16 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from brodmann.console_tables import (
+    dissociation_lines,
+    dissociation_table,
+    grid_lines,
+    grid_table,
+    head_maps,
+    pruned_table,
+    score_table,
+)
+
 
 class LastingConsole(Console):
     """When nobody reads the output any more (`| head`), the run goes on unseen."""
@@ -42,6 +52,14 @@ class RunView:
             "end": self._end,
             "evaluation starts": self._evaluation_starts,
             "evaluation goes on": self._evaluation_goes_on,
+            "measuring starts": self._measuring_starts,
+            "measuring goes on": self._evaluation_goes_on,
+            "map": self._map,
+            "dissociation": self._dissociation,
+            "pruned": self._pruned,
+            "cell": self._cell,
+            "cell failed": self._cell_failed,
+            "grid": self._grid,
             "done": self._done,
             "scores": self._scores,
         }
@@ -162,6 +180,55 @@ class RunView:
         if self.bar is not None and self.bar_task is not None:
             self.bar.advance(self.bar_task, facts["items"])
 
+    def _measuring_starts(self, facts: dict[str, Any]) -> None:
+        self._open_bar(facts["what"], facts["examples"])
+
+    def _map(self, facts: dict[str, Any]) -> None:
+        self.close()
+        for part in head_maps(facts["scores"], facts["alpha"]):
+            self.console.print(part, highlight=False)
+        self.console.print(f"map: {facts['file']}", highlight=False)
+
+    def _dissociation(self, facts: dict[str, Any]) -> None:
+        self.close()
+        result = facts["result"]
+        self.console.print(dissociation_table(result))
+        for line in dissociation_lines(result):
+            self.console.print(line, highlight=False)
+        self.console.print(f"dissociation: {facts['file']}", highlight=False)
+
+    def _pruned(self, facts: dict[str, Any]) -> None:
+        self.close()
+        self.console.print(pruned_table(facts))
+        before, after = facts["parameters"]
+        self.console.print(
+            f"{facts['removed']} of {facts['of']} heads removed: {before / 1e6:.2f} M → "
+            f"{after / 1e6:.2f} M parameters, {facts['speed']:.2f} × the speed",
+            highlight=False,
+        )
+        self.console.print(f"model: {facts['folder']}", highlight=False)
+
+    def _cell(self, facts: dict[str, Any]) -> None:
+        self.close()
+        place = f"cell {facts['number'] + 1}/{facts['cells']}"
+        left = facts.get("expected")
+        if facts["state"] == "there":
+            self.console.print(f"{place}: {facts['cell'].label} is there", style="dim")
+            return
+        time_left = f" (about {left / 60:.0f} min left)" if left else ""
+        self.console.rule(f"{place}: {facts['cell'].label}{time_left}", align="left")
+
+    def _cell_failed(self, facts: dict[str, Any]) -> None:
+        self.close()
+        self.console.print(f"[red]failed:[/red] {facts['label']}: {facts['reason']}")
+
+    def _grid(self, facts: dict[str, Any]) -> None:
+        self.close()
+        self.console.print(grid_table(facts["summary"]))
+        for line in grid_lines(facts["summary"]):
+            self.console.print(line, highlight=False)
+        self.console.print(f"grid: {facts['folder'] / 'grid.json'}", highlight=False)
+
     def _done(self, facts: dict[str, Any]) -> None:
         self.console.print(f"{facts['text']}: {facts['folder']}", highlight=False)
 
@@ -172,18 +239,3 @@ class RunView:
         self.console.print(
             f"model: {folder / 'model'}   scores: {folder / 'metrics.json'}", highlight=False
         )
-
-
-def score_table(tasks: list[Any], splits: dict[str, Any]) -> Table:
-    """Scores in percent beside what answers without reading would get."""
-    table = Table(title="scores (%)", title_justify="left", header_style="bold")
-    for title in ("task", "metric", "trivial", *splits):
-        table.add_column(title, justify="left" if title in ("task", "metric") else "right")
-    for task in tasks:
-        first = next(results[task.name] for results in splits.values() if task.name in results)
-        cells = [
-            f"{100 * results[task.name]['score']:.1f}" if task.name in results else "–"
-            for results in splits.values()
-        ]
-        table.add_row(task.name, first["metric"], f"{100 * first['trivial']:.1f}", *cells)
-    return table

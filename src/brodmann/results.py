@@ -154,6 +154,14 @@ class Dissociation:
     curve: list[dict[str, Any]]  # the same over other shares
     settings: dict[str, Any]
 
+    def summary(self) -> dict[str, Any]:
+        """The numbers that a table of several runs needs, without the heads themselves."""
+        left_out = ("heads", "heads_per_layer", "curve", "settings")
+        short = {name: value for name, value in asdict(self).items() if name not in left_out}
+        short["random"] = [float(np.mean(draws)) if draws else None for draws in self.random]
+        short["curve"] = [{k: p[k] for k in ("alpha", "per_task", "mean")} for p in self.curve]
+        return short
+
     def to_frame(self) -> Any:
         """A pandas table: a row a task evaluated, a column a task whose heads are off."""
         pandas = need_pandas()

@@ -48,8 +48,8 @@ def head_importance(
     With a multi-task model, `tasks` are its tasks, and `examples` of each (all if None) are drawn
     from `split` by `seed`. With any other transformers model, `tasks` maps names to lists of
     batches (dicts of tensors), and `loss(outputs, batch)` returns one loss a row; left out, it is
-    that of the model's own labels. `iterative` takes the least important `step` of the heads away, scores
-    again, until the share `alpha` is gone; its scores are the places in that order, from 0 to 1.
+    that of the model's own labels. `iterative` takes the least important `step` of the heads away,
+    scores again, until the share `alpha` is gone; its scores are the places in that order.
     """
     if estimator not in ESTIMATORS:
         raise InputError(f"unknown estimator '{estimator}'{did_you_mean(estimator, ESTIMATORS)}")

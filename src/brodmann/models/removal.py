@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from brodmann.errors import InputError
@@ -149,15 +150,7 @@ def _cut_layer(slot: HeadSlot, family: Family, kept: list[int], heads: int, grou
         part = getattr(slot.attention, name, None)
         if part is None:  # DeBERTa without relative positions
             continue
-        rows = _rows(part)
-        if layout == "groups":
-            owned = _places([head // group for head in kept[::group]], heads // group, rows)
-        elif layout == "thirds":
-            third = rows // 3
-            one = _places(kept, heads, third)
-            owned = [block * third + row for block in range(3) for row in one]
-        else:  # "heads", or "triples": all that a head has stands together
-            owned = _places(kept, heads, rows)
+        owned = _owned_rows(layout, kept, heads, _rows(part), group)
         if isinstance(part, nn.Parameter):
             setattr(slot.attention, name, nn.Parameter(part.detach()[owned].clone()))
         else:
@@ -167,6 +160,17 @@ def _cut_layer(slot: HeadSlot, family: Family, kept: list[int], heads: int, grou
         whole = getattr(slot.attention, width)
         setattr(slot.attention, count, len(kept))
         setattr(slot.attention, width, whole // heads * len(kept))
+
+
+def _owned_rows(layout: str, kept: list[int], heads: int, rows: int, group: int) -> list[int]:
+    """The rows of a projection that the kept heads own."""
+    if layout == "groups":
+        return _places([head // group for head in kept[::group]], heads // group, rows)
+    if layout == "thirds":
+        third = rows // 3
+        one = _places(kept, heads, third)
+        return [block * third + row for block in range(3) for row in one]
+    return _places(kept, heads, rows)  # "heads", or "triples": a head's rows stand together
 
 
 def _places(kept: list[int], heads: int, size: int) -> list[int]:
@@ -261,3 +265,46 @@ def _empty(model: Any, family: Family, layer: int) -> None:
     parent, _, last = family.attention.rpartition(".")
     returns = list if model.config.model_type == "openai-gpt" else tuple
     setattr(module.get_submodule(parent), last, EmptiedAttention(layer, name, within, returns))
+
+
+def with_zeroed_heads(model: Any) -> Any:
+    """A copy of a pruned bare model at full size, the removed heads filled with zeros."""
+    import copy
+
+    config = copy.deepcopy(model.config)
+    delattr(config, backbones.REMOVED)
+    full = backbones.build_bare(config, None, seed=0)
+    whole, cut = full.state_dict(), model.state_dict()
+    for name, value in cut.items():
+        if whole[name].shape == value.shape:
+            whole[name] = value.clone()
+    family, group = backbones.family_of(full), group_size(full)
+    heads = backbones.head_shape(full)[1]
+    names = {module: name for name, module in full.named_modules()}
+    for layer, slot in enumerate(backbones.head_slots(full)):
+        kept = backbones.kept_heads(model)[layer]
+        if len(kept) == heads:
+            continue
+        output = f"{names[slot.output]}.weight"
+        columns = _places(kept, heads, _inputs(slot.output))
+        whole[output] = torch.zeros_like(whole[output])
+        if _is_conv(slot.output):
+            whole[output][columns] = cut[output]
+        else:
+            whole[output][:, columns] = cut[output]
+        for part, layout in family.projections.items():
+            module = getattr(slot.attention, part, None)
+            if module is None:
+                continue
+            rows = _owned_rows(layout, kept, heads, _rows(module), group)
+            prefix = f"{names[slot.attention]}.{part}"
+            for name in (prefix, f"{prefix}.weight", f"{prefix}.bias"):
+                if name not in whole:
+                    continue
+                whole[name] = torch.zeros_like(whole[name])
+                if name in cut and _is_conv(module) and name.endswith("weight"):
+                    whole[name][:, rows] = cut[name]
+                elif name in cut:
+                    whole[name][rows] = cut[name]
+    full.load_state_dict(whole)
+    return full.eval()

@@ -21,6 +21,10 @@ class SharedEncoder(nn.Module):
         super().__init__()
         self.backbone = backbone
 
+    def backbone_of(self, task: str) -> Any:
+        """The transformers model that reads this task."""
+        return self.backbone
+
     def forward(self, inputs: dict[str, Tensor], parts: Sequence[Part]) -> list[Any]:
         """The states of every part."""
         states = self.backbone(**inputs)

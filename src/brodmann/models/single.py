@@ -27,6 +27,10 @@ class SingleEncoders(nn.Module):
         keys = map(module_key, names)
         self.backbones = nn.ModuleDict(dict(zip(keys, copies, strict=True)))
 
+    def backbone_of(self, task: str) -> Any:
+        """The transformers model that reads this task."""
+        return self.backbones[module_key(task)]
+
     def forward(self, inputs: dict[str, Tensor], parts: Sequence[Part]) -> list[Any]:
         return [
             self.backbones[module_key(part.task)](**{k: v[part.rows] for k, v in inputs.items()})

@@ -7,16 +7,12 @@ from brodmann.analysis.iap import trivial_score
 from brodmann.artifacts import write_json
 from brodmann.config import Config
 from brodmann.data.tasks import Task
-from brodmann.pipeline.run_folder import opened
+from brodmann.pipeline.run_folder import opened, trained
 from brodmann.pipeline.train import tasks_of
 
 
 def evaluate(config: Config, base: Path, report: Any) -> dict[str, Any]:
-    from brodmann.errors import InputError
-    from brodmann.models.multitask import is_model_folder
-
-    if not is_model_folder(config.folder / "model"):
-        raise InputError(f"{config.folder}: no trained model there: run `brodmann train` first")
+    trained(config)
     tasks = tasks_of(config, base)
     with opened(config, tasks) as folder:
         return evaluate_in(folder, config, tasks, report)

@@ -7,19 +7,34 @@ from typing import Any
 from brodmann.artifacts import read_json
 from brodmann.config import Config
 from brodmann.errors import InputError
+from brodmann.pipeline.dissociate import dissociate_in
 from brodmann.pipeline.evaluate import evaluate_in
+from brodmann.pipeline.map import map_in
 from brodmann.pipeline.run_folder import opened
 from brodmann.pipeline.train import prepare, train_in
 
 
 def run(config: Config, base: Path, report: Any) -> dict[str, Any]:
+    """Train, evaluate, map, dissociate; what a program reads of them."""
+    from brodmann.models.backbone import FAMILIES
+
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise InputError("run is for one process: under torchrun use `train`, then `run` alone")
     tasks, model = prepare(config, base, report)
     with opened(config, tasks) as folder:
         train_in(folder, config, tasks, model, report)
+        del model  # the stages below read the one that was kept
         if (folder / "metrics.json").is_file():
             document = read_json(folder / "metrics.json")
             report("scores", {"tasks": tasks, "splits": document["splits"], "folder": folder})
+        else:
+            document = evaluate_in(folder, config, tasks, report)
+        family = read_json(folder / "model" / "config.json")["backbone"]["model_type"]
+        if family not in FAMILIES:
+            report("note", {"text": f"the heads of {family} are not known here: no map of them"})
             return document
-        return evaluate_in(folder, config, tasks, report)
+        scores = map_in(folder, config, tasks, report)
+        if len(tasks) > 1:
+            result = dissociate_in(folder, config, tasks, report, scores)
+            document["dissociation"] = result.summary()
+        return document

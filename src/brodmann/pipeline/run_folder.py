@@ -27,6 +27,14 @@ def opened(config: Config, tasks: list[Task], *, main: bool = True) -> Iterator[
         yield folder
 
 
+def trained(config: Config) -> None:
+    """A stage that needs a trained model says what to do when there is none."""
+    from brodmann.models.multitask import is_model_folder
+
+    if not is_model_folder(config.folder / "model"):
+        raise InputError(f"{config.folder}: no trained model there: run `brodmann train` first")
+
+
 def check_folder(config: Config, tasks: list[Task]) -> None:
     """A folder with another configuration is another run's; one with foreign files is nobody's."""
     folder = config.folder

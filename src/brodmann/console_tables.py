@@ -1,0 +1,178 @@
+"""Results as tables a person can read in a terminal."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from rich.box import SIMPLE_HEAD
+from rich.columns import Columns
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+SHADES = " ░▒▓█"
+VERDICTS = {
+    "double-distinct": "double dissociation, distinct",
+    "double": "double dissociation",
+    "single": "single dissociation",
+    "inverted": "inverted: each suffers more from the other's heads",
+    "none": "no dissociation",
+    "undefined": "undefined",
+}
+
+
+def score_table(tasks: list[Any], splits: dict[str, Any]) -> Table:
+    """Scores in percent beside what answers without reading would get."""
+    table = Table(title="scores (%)", title_justify="left", header_style="bold")
+    for title in ("task", "metric", "trivial", *splits):
+        table.add_column(title, justify="left" if title in ("task", "metric") else "right")
+    for task in tasks:
+        first = next(results[task.name] for results in splits.values() if task.name in results)
+        cells = [
+            f"{100 * results[task.name]['score']:.1f}" if task.name in results else "–"
+            for results in splits.values()
+        ]
+        table.add_row(task.name, first["metric"], f"{100 * first['trivial']:.1f}", *cells)
+    return table
+
+
+def head_maps(scores: Any, alpha: float) -> Iterator[Any]:
+    """A shaded grid a task, layers from top to bottom; the top heads are bold green."""
+    panels = []
+    for task in scores.tasks:
+        values, chosen = scores.of(task), set(scores.top(alpha, task))
+        most = float(values.max()) or 1.0
+        text = Text()
+        for layer in reversed(range(scores.shape[0])):
+            text.append(f"{layer:>2} ", style="dim")
+            for head in range(scores.shape[1]):
+                shade = _shade(float(values[layer, head]) / most)
+                text.append(shade * 2, style="bold green" if (layer, head) in chosen else "")
+            text.append("\n" if layer else "")
+        panels.append(Panel(text, title=task, expand=False, padding=(0, 1)))
+    yield Columns(panels)
+    yield Text(
+        f"head importance, layer 0 below, darker is more; green: the top {100 * alpha:g} %",
+        style="dim",
+    )
+
+
+def _shade(share: float) -> str:
+    """Square root, since a few heads often outweigh the rest."""
+    place = int(np.sqrt(min(max(share, 0.0), 1.0)) * (len(SHADES) - 1) + 0.5)
+    return SHADES[place]
+
+
+def dissociation_table(result: Any) -> Table:
+    """Tasks are numbered, so that the columns of many tasks stay narrow."""
+    table = Table(
+        title=f"scores (%) with the top {100 * result.alpha:g} % of heads of task 1, 2, … off",
+        title_justify="left",
+        header_style="bold",
+        box=SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+    )
+    table.add_column("evaluated", no_wrap=True)
+    off = [f"–{number}" for number in range(1, len(result.tasks) + 1)]
+    for title in ("base", *off, "random", "D", "95 %", "p"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for i, name in enumerate(result.tasks):
+        cells = [
+            f"[bold]{100 * value:.1f}[/bold]" if i == j else f"{100 * value:.1f}"
+            for j, value in enumerate(result.performance[i])
+        ]
+        random = f"{100 * float(np.mean(result.random[i])):.1f}" if result.random[i] else "–"
+        table.add_row(
+            f"{i + 1} {name}",
+            percent(result.base[i]),
+            *cells,
+            random,
+            percent(result.per_task[i]),
+            interval(result.intervals["per_task"][i]),
+            "–" if result.p_values[i] is None else f"{result.p_values[i]:.3f}",
+        )
+    return table
+
+
+def dissociation_lines(result: Any) -> list[str]:
+    """The verdicts in words, and what to be careful about."""
+    mean = f"D = {percent(result.mean)} % {interval(result.intervals['mean'])}"
+    lines = [f"[bold]{mean}[/bold]"]
+    for i, one in enumerate(result.tasks):
+        for j in range(i + 1, len(result.tasks)):
+            both = f"{percent(result.pairwise[i][j])}, {percent(result.pairwise[j][i])}"
+            shared = f"{100 * result.overlap[i][j]:.0f} % of their heads shared"
+            words = VERDICTS[result.verdicts[i][j]]
+            lines.append(f"{one} – {result.tasks[j]}: {words} ({both}; {shared})")
+    for name, reason in result.undefined.items():
+        lines.append(f"[yellow]note:[/yellow] {name} has no D: {reason}")
+    for name, reason in result.undertrained.items():
+        lines.append(f"[yellow]note:[/yellow] {name} is undertrained, its D means little: {reason}")
+    return lines
+
+
+def percent(value: float | None) -> str:
+    return "–" if value is None else f"{100 * value:.1f}"
+
+
+def interval(ends: Any) -> str:
+    return "–" if ends is None else f"\\[{100 * ends[0]:.1f}, {100 * ends[1]:.1f}]"
+
+
+def pruned_table(result: dict[str, Any]) -> Table:
+    table = Table(title="scores (%)", title_justify="left", header_style="bold")
+    for title in ("task", "metric", "before", "after"):
+        table.add_column(title, justify="left" if title in ("task", "metric") else "right")
+    for name, entry in result["scores"].items():
+        table.add_row(name, entry["metric"], percent(entry["before"]), percent(entry["after"]))
+    return table
+
+
+def grid_table(summary: dict[str, Any]) -> Table:
+    table = Table(title="cells", title_justify="left", header_style="bold")
+    for title in ("cell", "scores (%)", "D of each (%)", "D (%)", "95 %", "verdict"):
+        table.add_column(title)
+    for cell in summary["cells"]:
+        found = cell.get("dissociation")
+        if cell["state"] == "failed":
+            table.add_row(cell["label"], "[red]failed[/red]", "", "", "", cell["error"][:60])
+        elif found is None:
+            results = cell.get("splits", {}).get("validation", {})
+            scores = "  ".join(percent(entry["score"]) for entry in results.values())
+            table.add_row(cell["label"], scores, "", "", "", "")
+        else:
+            marks = ["*" if name in found["undertrained"] else "" for name in found["tasks"]]
+            marked = zip(found["base"], marks, strict=True)
+            table.add_row(
+                cell["label"],
+                "  ".join(percent(score) + mark for score, mark in marked),
+                "  ".join(percent(value) for value in found["per_task"]),
+                percent(found["mean"]),
+                interval(found["intervals"]["mean"]),
+                found["verdicts"][0][1] if len(found["tasks"]) == 2 else "",
+            )
+    return table
+
+
+def grid_lines(summary: dict[str, Any]) -> list[str]:
+    lines = []
+    if any((cell.get("dissociation") or {}).get("undertrained") for cell in summary["cells"]):
+        lines.append("[dim]* undertrained: near what answers without reading get[/dim]")
+    for key, over in summary["over_seeds"].items():
+        each = (
+            f"{name} {_mean_spread(value)}"
+            for name, value in zip(over["tasks"], over["per_task"], strict=True)
+        )
+        lines.append(
+            f"{key}, {over['seeds']} seeds: D = {_mean_spread(over['mean'])} %  ({', '.join(each)})"
+        )
+    if summary["failed"]:
+        lines.append(f"[red]{len(summary['failed'])} failed[/red]: run again to try them again")
+    return lines
+
+
+def _mean_spread(value: Any) -> str:
+    if value is None:
+        return "–"
+    mean, spread = value
+    return f"{100 * mean:.1f}" + ("" if spread is None else f" ± {100 * spread:.1f}")

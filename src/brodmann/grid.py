@@ -1,0 +1,203 @@
+"""Many runs from one configuration, one after the other.
+
+A `[grid]` table becomes cells, each an ordinary run whose folder is named by the fingerprint of
+its configuration: `output/cells/<fingerprint>`. So nothing is trained twice, not even by two
+grids; what is finished is skipped; a cell that fails is shown and does not stop the rest; and an
+interrupted study goes on where it was. One small JSON a cell in `output/name/` holds its numbers.
+"""
+
+import itertools
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from brodmann.artifacts import provenance, read_json, write_json, write_text
+from brodmann.config import Config, apply_override, to_toml
+from brodmann.data.description import checked
+from brodmann.errors import BrodmannError, InputError, Interrupted, did_you_mean
+from brodmann.pipeline import dissociate
+from brodmann.pipeline.run import run
+from brodmann.results import mean_and_spread
+
+CELLS = "cells"
+
+
+@dataclass
+class Cell:
+    """One run of the grid."""
+
+    label: str
+    config: Config
+    varied: dict[str, Any]  # what sets it apart, tasks included
+
+    @property
+    def fingerprint(self) -> str:
+        return self.config.fingerprint()
+
+
+def cells_of(config: Config) -> list[Cell]:
+    """Every combination of groups of tasks, cases and varied settings."""
+    grid = config.grid
+    if grid is None:
+        raise InputError(
+            "no [grid] table: add one, for example [grid] with vary = { seed = [0, 1, 2] }"
+        )
+    cells: list[Cell] = []
+    for group in _groups(config):
+        for case in grid.cases or [{}]:
+            for values in itertools.product(*grid.vary.values()):
+                varied = {**case, **dict(zip(grid.vary, values, strict=True))}
+                cells.append(_cell(config, group, varied))
+    if len({cell.fingerprint for cell in cells}) < len(cells):
+        seen: dict[str, str] = {}
+        for cell in cells:
+            if cell.fingerprint in seen:
+                raise InputError(
+                    f"[grid]: '{cell.label}' and '{seen[cell.fingerprint]}' are the same run"
+                )
+            seen[cell.fingerprint] = cell.label
+    return cells
+
+
+def _groups(config: Config) -> list[list[str]]:
+    assert config.grid is not None
+    names = [_task_name(task) for task in config.tasks]
+    if config.grid.pairs and config.grid.groups is not None:
+        raise InputError("[grid]: give pairs or groups, not both")
+    if config.grid.pairs:
+        return [list(pair) for pair in itertools.combinations(names, 2)]
+    for group in config.grid.groups or []:
+        for name in group:
+            if name not in names:
+                raise InputError(f"[grid]: no task '{name}'{did_you_mean(name, names)}")
+    return config.grid.groups or [names]
+
+
+def _task_name(task: Any) -> str:
+    if isinstance(task, str):
+        return task.removesuffix(".toml").rpartition("/")[2]
+    return str(task.name or (task.use or "").rpartition("/")[2])
+
+
+def _cell(config: Config, group: list[str], varied: dict[str, Any]) -> Cell:
+    values = config.resolved()
+    values.pop("grid", None)
+    values["tasks"] = [
+        task if isinstance(task, str) else task.model_dump(exclude_unset=True)
+        for task in config.tasks
+        if _task_name(task) in group
+    ]
+    for key, value in varied.items():
+        apply_override(values, f"{key}={_as_toml(value)}")
+    values |= {"output": str(Path(config.output) / CELLS), "name": "cell"}
+    cell = checked(Config, values, "[grid]")
+    cell.name = cell.fingerprint()
+    settings = [f"{key.rpartition('.')[2]}={value}" for key, value in varied.items()]
+    return Cell(" ".join(["+".join(group), *settings]), cell, {"tasks": group, **varied})
+
+
+def _as_toml(value: Any) -> str:
+    return to_toml({"value": value}).partition("=")[2].strip()
+
+
+def run_grid(config: Config, base: Path, report: Callable[[str, dict[str, Any]], None]) -> Any:
+    """Run what is not finished; the summary of all cells."""
+    cells = cells_of(config)
+    folder = config.folder
+    folder.mkdir(parents=True, exist_ok=True)
+    write_text(folder / "config.toml", to_toml(config.resolved()))
+    seconds: list[float] = []
+    for number, cell in enumerate(cells):
+        path = folder / f"{cell.fingerprint}.json"
+        if _finished(path, cell):
+            report("cell", {"number": number, "cells": len(cells), "cell": cell, "state": "there"})
+            continue
+        left = sum(not _finished(folder / f"{c.fingerprint}.json", c) for c in cells[number:])
+        expected = sum(seconds) / len(seconds) * left if seconds else None
+        facts = {"number": number, "cells": len(cells), "cell": cell, "expected": expected}
+        report("cell", {**facts, "state": "starts"})
+        began = time.monotonic()
+        write_json(path, _run_cell(cell, base, report))
+        seconds.append(time.monotonic() - began)
+    summary = summarised(folder, cells)
+    write_json(folder / "grid.json", summary)
+    report("grid", {"summary": summary, "folder": folder})
+    return summary
+
+
+def _run_cell(cell: Cell, base: Path, report: Any) -> dict[str, Any]:
+    facts: dict[str, Any] = {
+        "label": cell.label,
+        "fingerprint": cell.fingerprint,
+        "varied": cell.varied,
+        "request": dissociate.requested(cell.config),
+    }
+    try:
+        result = run(cell.config, base, report)
+    except (KeyboardInterrupt, Interrupted):
+        raise
+    except BrodmannError as error:
+        return _failed(facts, str(error), report)
+    except Exception as error:  # a cell's failure is its own: kept whole, shown short
+        facts["traceback"] = traceback.format_exc()
+        return _failed(facts, f"{type(error).__name__}: {error}", report)
+    keep = {"splits", "dissociation", "parameters"}
+    versions = {k: v for k, v in provenance().items() if k in ("versions", "processor", "cores")}
+    return {
+        **facts,
+        "state": "done",
+        **{key: value for key, value in result.items() if key in keep},
+        "provenance": versions,
+    }
+
+
+def _failed(facts: dict[str, Any], reason: str, report: Any) -> dict[str, Any]:
+    report("cell failed", {"label": facts["label"], "reason": " ".join(reason.split())})
+    return {**facts, "state": "failed", "error": " ".join(reason.split())}
+
+
+def _finished(path: Path, cell: Cell) -> bool:
+    if not path.is_file():
+        return False
+    document = read_json(path)
+    same = document.get("request") == dissociate.requested(cell.config)
+    return bool(document.get("state") == "done" and same)
+
+
+def summarised(folder: Path, cells: list[Cell]) -> dict[str, Any]:
+    """All cells, and the mean and spread over those that differ in their seed alone."""
+    rows = [read_json(folder / f"{cell.fingerprint}.json") for cell in cells]
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        apart = {key: value for key, value in row["varied"].items() if key != "seed"}
+        key = " ".join(["+".join(apart.pop("tasks")), *(f"{k}={v}" for k, v in apart.items())])
+        groups.setdefault(key, []).append(row)
+    over_seeds = {key: _over_seeds(list(members)) for key, members in groups.items()}
+    return {
+        "cells": [{k: v for k, v in row.items() if k != "schema_version"} for row in rows],
+        "over_seeds": {key: value for key, value in over_seeds.items() if value is not None},
+        "failed": [row["label"] for row in rows if row["state"] == "failed"],
+    }
+
+
+def _over_seeds(rows: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """Seeds are trained models, not draws."""
+    done = [row["dissociation"] for row in rows if row.get("dissociation")]
+    if len(done) < 2:
+        return None
+    tasks = done[0]["tasks"]
+
+    def over(values: Iterator[float | None]) -> list[float | None] | None:
+        defined = [value for value in values if value is not None]
+        return list(mean_and_spread(defined)) if defined else None
+
+    return {
+        "seeds": len(done),
+        "tasks": tasks,
+        "base": [over(row["base"][i] for row in done) for i in range(len(tasks))],
+        "per_task": [over(row["per_task"][i] for row in done) for i in range(len(tasks))],
+        "mean": over(row["mean"] for row in done),
+    }

@@ -1,0 +1,201 @@
+"""Taking one task out of a multi-task model: an ordinary checkpoint, or ONNX.
+
+The checkpoint is the family's own `AutoModelFor...`: encoder and output head have that form
+already, so nothing is lost, and whoever loads it needs no Brodmann.
+"""
+
+import contextlib
+import copy
+import logging
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from brodmann.artifacts import whole_folder
+from brodmann.errors import InputError
+from brodmann.models.backbone import REMOVED, quiet, removed_heads
+from brodmann.models.task_heads import TaskHead, module_key
+
+ONNX_INSTALL = "pip install 'brodmann[onnx]'"
+CLOSE = 1e-4  # how far ONNX Runtime may be from torch
+
+
+def stock_model(model: Any, task: str, *, zeroed: bool = False) -> Any:
+    """One task as transformers' own class, with label names; the weights are copies.
+
+    A model with removed heads has a shape that class cannot hold: `zeroed` fills the gaps with
+    zeros, which gives the same answers but saves nothing.
+    """
+    spec = model.spec(task)
+    head = model.heads[module_key(task)]
+    if head.slot is None:
+        raise InputError(
+            f"task '{task}': transformers has no {model.config.model_type} class for {spec.kind}: "
+            "export it --to onnx"
+        )
+    encoder = model.encoder.backbone_of(task)
+    if removed_heads(encoder.config):
+        if not zeroed:
+            raise InputError(
+                "the model has removed heads, a shape that transformers' own classes cannot hold: "
+                "use --zeroed (the same answers at full size), or --to onnx"
+            )
+        from brodmann.models.removal import with_zeroed_heads
+
+        encoder = with_zeroed_heads(encoder)
+    config = copy.deepcopy(encoder.config)
+    _describe(config, spec)
+    with quiet():
+        stock = type(head.stock)(config)
+    weights = {f"{head.slot}.{name}": value for name, value in encoder.state_dict().items()}
+    expected = stock.state_dict()
+    # A class may leave out parts of the encoder it does not use (BERT's pooler, for spans).
+    weights = {name: value for name, value in weights.items() if name in expected}
+    weights |= head.stock.state_dict()
+    stock.load_state_dict(weights)
+    if spec.kind == "regression":
+        _fold_units(stock, head, spec)
+    return stock.eval()
+
+
+def _describe(config: Any, spec: Any) -> None:
+    """Names of labels and the kind of problem, where transformers and its pipelines look."""
+    if hasattr(config, REMOVED):
+        delattr(config, REMOVED)
+    if spec.kind in ("classification", "multilabel", "tokens"):
+        config.num_labels = len(spec.label_list)
+        config.id2label = dict(enumerate(spec.label_list))
+        config.label2id = {name: place for place, name in enumerate(spec.label_list)}
+    else:
+        config.num_labels = 2 if spec.kind == "span" else 1
+    problems = {
+        "classification": "single_label_classification",
+        "multilabel": "multi_label_classification",
+        "regression": "regression",
+    }
+    config.problem_type = problems.get(spec.kind)
+
+
+def _fold_units(stock: Any, head: TaskHead, spec: Any) -> None:
+    """The head learnt standard units; the exported one answers in the task's own."""
+    slot = head.slot
+    last = [
+        module
+        for name, module in stock.named_modules()
+        if isinstance(module, nn.Linear) and not name.startswith(f"{slot}.")
+    ][-1]
+    if last.bias is None:
+        raise InputError(
+            f"task '{spec.name}': {type(stock).__name__} has no bias to hold the mean of its "
+            "values: export it --to onnx"
+        )
+    with torch.no_grad():
+        last.weight.mul_(spec.target_scale)
+        last.bias.mul_(spec.target_scale).add_(spec.target_mean)
+
+
+def export_transformers(model: Any, task: str, folder: Path, *, zeroed: bool = False) -> None:
+    """A folder that `AutoModelFor...` and `pipeline` load."""
+    stock = stock_model(model, task, zeroed=zeroed)
+    _refuse_foreign(folder)
+    with whole_folder(folder) as temporary, quiet():
+        stock.save_pretrained(temporary)
+        model.tokenizer.save_pretrained(temporary)
+
+
+def _refuse_foreign(folder: Path) -> None:
+    if folder.is_dir() and any(folder.iterdir()):
+        raise InputError(f"{folder}: is not empty: name a new folder")
+
+
+class _TaskAlone(nn.Module):
+    """Encoder and head of one task with plain tensors in and out."""
+
+    def __init__(self, model: Any, task: str) -> None:
+        super().__init__()
+        self.encoder = model.encoder.backbone_of(task)
+        self.head = model.heads[module_key(task)]
+        spec = model.spec(task)
+        self.scale = spec.target_scale if spec.kind == "regression" else 1.0
+        self.mean = spec.target_mean if spec.kind == "regression" else 0.0
+
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None
+    ) -> Tensor:
+        inputs = {"input_ids": input_ids, "attention_mask": attention_mask}
+        if token_type_ids is not None:
+            inputs["token_type_ids"] = token_type_ids
+        logits: Tensor = self.head(self.encoder(**inputs), inputs)
+        return logits * self.scale + self.mean if self.scale != 1.0 or self.mean else logits
+
+
+def export_onnx(model: Any, task: str, folder: Path) -> float:
+    """`model.onnx` and the tokenizer; returns how far ONNX Runtime is from torch."""
+    try:
+        import onnxruntime
+        import onnxscript  # noqa: F401
+    except ImportError:
+        raise InputError(f"export --to onnx needs more packages: {ONNX_INSTALL}") from None
+    alone = _TaskAlone(model, task).eval()
+    alone.encoder.config.use_cache = False
+    _refuse_foreign(folder)
+    examples = [_example_inputs(model, rows, length) for rows, length in ((2, 12), (3, 19))]
+    axes = {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}
+    with whole_folder(folder) as temporary, torch.no_grad(), _quiet_exporter():
+        program = torch.onnx.export(
+            alone,
+            kwargs=examples[0],
+            dynamo=True,
+            dynamic_shapes=dict.fromkeys(examples[0], axes),
+            input_names=list(examples[0]),
+            output_names=["logits"],
+            verbose=False,
+        )
+        assert program is not None
+        program.save(str(temporary / "model.onnx"))
+        model.tokenizer.save_pretrained(temporary)
+        session = onnxruntime.InferenceSession(
+            str(temporary / "model.onnx"), providers=["CPUExecutionProvider"]
+        )
+        furthest = 0.0
+        for inputs in examples:
+            ours = alone(**inputs).numpy()
+            theirs = session.run(None, {k: v.numpy() for k, v in inputs.items()})[0]
+            furthest = max(furthest, float(np.abs(ours - theirs).max()))
+        if not furthest <= CLOSE:
+            raise InputError(
+                f"task '{task}': ONNX Runtime differs from torch by {furthest:.2g}: not written"
+            )
+    return furthest
+
+
+@contextlib.contextmanager
+def _quiet_exporter() -> Iterator[None]:
+    """torch's exporter warns of packages it could use and of its own old ways."""
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)
+
+
+def _example_inputs(model: Any, rows: int, length: int) -> dict[str, Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    size = int(model.config.vocab_size)
+    inputs = {
+        "input_ids": torch.randint(5, size, (rows, length), generator=generator),
+        "attention_mask": torch.ones(rows, length, dtype=torch.long),
+    }
+    inputs["attention_mask"][0, length - 3 :] = 0
+    if "token_type_ids" in model.tokenizer.model_input_names:
+        inputs["token_type_ids"] = torch.zeros(rows, length, dtype=torch.long)
+    return inputs

@@ -1,0 +1,74 @@
+"""Stage 4: the map of heads → `dissociation.json`, how far the tasks have separated."""
+
+from pathlib import Path
+from typing import Any
+
+from brodmann.analysis.iap import dissociation, forward_passes
+from brodmann.config import Config
+from brodmann.data.tasks import Task
+from brodmann.errors import InputError
+from brodmann.pipeline import map as mapping
+from brodmann.pipeline.run_folder import opened, trained
+from brodmann.pipeline.train import tasks_of
+from brodmann.results import Dissociation, HeadScores
+
+FILE = "dissociation.json"
+
+
+def dissociate(config: Config, base: Path, report: Any) -> Dissociation:
+    trained(config)
+    tasks = tasks_of(config, base)
+    if len(tasks) < 2:
+        raise InputError(f"{config.folder}: dissociation needs at least two tasks")
+    with opened(config, tasks) as folder:
+        return dissociate_in(folder, config, tasks, report)
+
+
+def dissociate_in(
+    folder: Path,
+    config: Config,
+    tasks: list[Task],
+    report: Any,
+    scores: HeadScores | None = None,
+) -> Dissociation:
+    """What the configuration asks for: that which is there, or measured now."""
+    from brodmann.models.multitask import MultiTaskModel
+
+    request = requested(config)
+    result = stored(folder / FILE, request)
+    if result is None:
+        scores = scores or mapping.map_in(folder, config, tasks, report)
+        section = config.dissociation
+        shares = {section.alpha, *section.curve}
+        examples = sum(len(task.splits["validation"]) for task in tasks)
+        total = examples * forward_passes(len(tasks), len(shares), section.draws)
+        report("measuring starts", {"what": "switching heads off", "examples": total})
+        result = dissociation(
+            MultiTaskModel.from_pretrained(folder / "model"),
+            tasks,
+            scores,
+            alpha=section.alpha,
+            curve=section.curve,
+            draws=section.draws,
+            resamples=section.resamples,
+            seed=config.seed,
+            batch_size=config.training.evaluation_batch_size,
+            precision=config.training.precision,
+            progress=lambda items: report("measuring goes on", {"items": items}),
+            outcomes_file=folder / "outcomes.npz",
+        )
+        result.settings["request"] = request
+        result.save(folder / FILE)
+    report("dissociation", {"result": result, "file": folder / FILE})
+    return result
+
+
+def requested(config: Config) -> dict[str, Any]:
+    return {**config.dissociation.model_dump(), "map": mapping.requested(config)}
+
+
+def stored(path: Path, request: dict[str, Any]) -> Dissociation | None:
+    if not path.is_file():
+        return None
+    result = Dissociation.load(path)
+    return result if result.settings.get("request") == request else None

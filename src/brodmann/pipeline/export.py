@@ -1,0 +1,25 @@
+"""One task of a trained model, for use without Brodmann."""
+
+from pathlib import Path
+
+from brodmann.errors import InputError, did_you_mean
+
+FORMS = ("transformers", "onnx")
+
+
+def export(
+    source: Path, task: str, form: str, out: Path | None, *, zeroed: bool = False
+) -> tuple[Path, float | None]:
+    """The folder that was written, and for ONNX how far it is from torch."""
+    from brodmann.models.export import export_onnx, export_transformers
+    from brodmann.models.multitask import MultiTaskModel
+
+    if form not in FORMS:
+        raise InputError(f"--to {form}: unknown form{did_you_mean(form, FORMS)}")
+    model = MultiTaskModel.from_pretrained(source)
+    model.spec(task)
+    folder = out or source / f"{task}-{form}"
+    if form == "onnx":
+        return folder, export_onnx(model, task, folder)
+    export_transformers(model, task, folder, zeroed=zeroed)
+    return folder, None

@@ -1,0 +1,66 @@
+"""Stage 3: a trained model → `importance.json`, which heads matter to which task."""
+
+from pathlib import Path
+from typing import Any
+
+from brodmann.analysis.importance import head_importance, passes
+from brodmann.config import Config
+from brodmann.data.tasks import Task
+from brodmann.pipeline.run_folder import opened, trained
+from brodmann.pipeline.train import tasks_of
+from brodmann.results import HeadScores
+
+FILE = "importance.json"
+
+
+def map_heads(config: Config, base: Path, report: Any) -> HeadScores:
+    trained(config)
+    tasks = tasks_of(config, base)
+    with opened(config, tasks) as folder:
+        return map_in(folder, config, tasks, report)
+
+
+def map_in(folder: Path, config: Config, tasks: list[Task], report: Any) -> HeadScores:
+    """The scores that the configuration asks for: those that are there, or measured now."""
+    from brodmann.models.backbone import head_shape
+    from brodmann.models.multitask import MultiTaskModel
+
+    request = requested(config)
+    scores = stored(folder / FILE, request)
+    if scores is None:
+        model = MultiTaskModel.from_pretrained(folder / "model")
+        section = config.map
+        layers, heads = head_shape(model.bare_models()[0])
+        sizes = [len(task.splits["train"]) for task in tasks]
+        read = sum(
+            size if section.examples is None else min(size, section.examples) for size in sizes
+        )
+        total = read * passes(section.estimator, layers * heads)
+        report("measuring starts", {"what": "mapping heads", "examples": total})
+        scores = head_importance(
+            model,
+            tasks,
+            examples=section.examples,
+            estimator=section.estimator,
+            granularity=section.granularity,
+            normalize=section.normalize,
+            batch_size=section.batch_size,
+            precision=config.training.precision,
+            seed=config.seed,
+            progress=lambda items: report("measuring goes on", {"items": items}),
+        )
+        scores.settings["request"] = request
+        scores.save(folder / FILE)
+    report("map", {"scores": scores, "file": folder / FILE, "alpha": config.dissociation.alpha})
+    return scores
+
+
+def requested(config: Config) -> dict[str, Any]:
+    return {**config.map.model_dump(), "precision": config.training.precision}
+
+
+def stored(path: Path, request: dict[str, Any]) -> HeadScores | None:
+    if not path.is_file():
+        return None
+    scores = HeadScores.load(path)
+    return scores if scores.settings.get("request") == request else None

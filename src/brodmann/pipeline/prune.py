@@ -1,0 +1,134 @@
+"""A trained run → a smaller model with some heads removed, and what that costs and gains."""
+
+import time
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from brodmann.config import Config
+from brodmann.data.tasks import Task
+from brodmann.errors import InputError
+from brodmann.pipeline.map import map_in
+from brodmann.pipeline.run_folder import opened, trained
+from brodmann.pipeline.train import tasks_of
+from brodmann.results import Head, HeadScores, share_of
+
+ORDERS = ("least", "top", "random")
+ROUNDS = 5  # of the clock, the two models taking turns
+
+
+def prune(
+    config: Config,
+    base: Path,
+    report: Any,
+    *,
+    alpha: float,
+    order: str = "least",
+    task: str | None = None,
+    to: Path | None = None,
+) -> dict[str, Any]:
+    """Write the smaller model and say size, speed and scores before and after."""
+    from brodmann.models.multitask import MultiTaskModel
+    from brodmann.models.removal import group_size, prune_heads
+
+    trained(config)
+    tasks = tasks_of(config, base)
+    with opened(config, tasks) as folder:
+        scores = map_in(folder, config, tasks, lambda event, facts: None)
+    if task is not None:
+        scores.of(task)
+    full = MultiTaskModel.from_pretrained(folder / "model")
+    small = MultiTaskModel.from_pretrained(folder / "model")
+    heads = chosen_heads(
+        scores, alpha, order, task, group=group_size(small.bare_models()[0]), seed=config.seed
+    )
+    target = to or folder / f"pruned-{order}-{100 * alpha:g}{'-' + task if task else ''}"
+    prune_heads(small, heads)
+    report("stage", {"text": f"removed {len(heads)} of {scores.heads} heads, scoring"})
+    before, after = (_scores(model, tasks, config) for model in (full, small))
+    small.save_pretrained(target, scores={name: entry["scores"] for name, entry in after.items()})
+    result = {
+        "folder": str(target),
+        "heads": [list(head) for head in heads],
+        "removed": len(heads),
+        "of": scores.heads,
+        "parameters": [model.parameter_counts()["total"] for model in (full, small)],
+        "speed": speed_ratio(full, small, tasks),
+        "scores": {
+            name: {
+                "metric": before[name]["metric"],
+                "before": before[name]["score"],
+                "after": after[name]["score"],
+            }
+            for name in before
+        },
+    }
+    report("pruned", result)
+    return result
+
+
+def chosen_heads(
+    scores: HeadScores, alpha: float, order: str, task: str | None, *, group: int, seed: int
+) -> list[Head]:
+    """Which heads go; where several share their keys, whole groups by their mean score."""
+    import numpy as np
+
+    if order not in ORDERS:
+        from brodmann.errors import did_you_mean
+
+        raise InputError(f"unknown order '{order}'{did_you_mean(order, ORDERS)}")
+    if share_of(alpha, scores.heads) < 1:
+        raise InputError(f"alpha = {alpha} of {scores.heads} heads is less than one head")
+    values = scores.together() if task is None else scores.of(task)
+    layers, heads = scores.shape
+    by_group = values.reshape(layers, heads // group, group).mean(axis=2)
+    if order == "random":
+        by_group = np.random.default_rng(seed).random(by_group.shape)
+    present = {(layer, head // group) for layer, head in scores.ranking()}
+    sign = -1 if order == "top" else 1
+    ranked = sorted(present, key=lambda place: (sign * by_group[place], place))
+    count = share_of(alpha, scores.heads) // group
+    return sorted(
+        (layer, place * group + within)
+        for layer, place in ranked[:count]
+        for within in range(group)
+    )
+
+
+def _scores(model: Any, tasks: list[Task], config: Config) -> dict[str, Any]:
+    from brodmann.models.evaluate import evaluate
+
+    training = config.training
+    measured = evaluate(
+        model, tasks, batch_size=training.evaluation_batch_size, precision=training.precision
+    )
+    return {
+        task.name: {
+            "metric": task.spec.metric,
+            "score": measured[task.name].scores[task.spec.metric],
+            "scores": measured[task.name].scores,
+        }
+        for task in tasks
+    }
+
+
+def speed_ratio(full: Any, small: Any, tasks: list[Task], *, rows: int = 32) -> float:
+    """How many times faster the small model reads the same batch of validation texts."""
+    import numpy as np
+    import torch
+
+    from brodmann.data.batches import make_batch
+
+    task = max(tasks, key=lambda t: len(t.splits["validation"]))
+    encoded = full.encode(task.spec, task.splits["validation"])
+    items = np.argsort(-encoded.lengths(), kind="stable")[:rows]
+    batch = make_batch([(task.name, encoded, items)], pad_id=int(full.tokenizer.pad_token_id))
+    clocks: dict[bool, list[float]] = {True: [], False: []}
+    with torch.inference_mode():
+        for number in range(ROUNDS + 1):
+            for is_full, model in ((True, full.eval()), (False, small.eval())):
+                began = time.perf_counter()
+                model(batch)
+                if number:  # the first round warms up
+                    clocks[is_full].append(time.perf_counter() - began)
+    return median(clocks[True]) / median(clocks[False])

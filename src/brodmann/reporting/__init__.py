@@ -1,0 +1,1 @@
+"""Pictures of results; reads only what was stored, never a model."""
