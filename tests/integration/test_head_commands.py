@@ -1,0 +1,259 @@
+"""map, dissociate, prune, export and grid from the command line, on a tiny model."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import brodmann as bm
+
+Command = Callable[..., tuple[int, str, str]]
+
+CONFIG = """
+name = "small"
+output = "{output}"
+[[tasks]]
+use = "builtin/sentiment"
+limit = {{ train = 160, validation = 48, test = 16 }}
+[[tasks]]
+use = "builtin/topic"
+limit = {{ train = 160, validation = 48, test = 16 }}
+[[tasks]]
+use = "builtin/similarity"
+limit = {{ train = 160, validation = 48, test = 16 }}
+[model]
+backbone = "builtin:tiny"
+[training]
+epochs = 3
+batch_size = 16
+learning_rate = 2e-3
+[map]
+examples = 40
+[dissociation]
+alpha = 0.25
+curve = [0.5]
+resamples = 50
+{more}
+"""
+
+
+def write(folder: Path, more: str = "") -> Path:
+    path = folder / "small.toml"
+    path.write_text(CONFIG.format(output=folder / "runs", more=more), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run, from a real second process."""
+    folder = tmp_path_factory.mktemp("trained")
+    done = subprocess.run(
+        [sys.executable, "-m", "brodmann", "run", str(write(folder))],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "head importance, layer 0 below" in done.stdout and "D = " in done.stdout
+    return folder / "runs" / "small"
+
+
+def test_run_leaves_map_and_dissociation(trained: Path, command: Command) -> None:
+    scores = bm.HeadScores.load(trained / "importance.json")
+    assert scores.tasks == ("sentiment", "topic", "similarity") and scores.shape == (3, 4)
+    result = bm.Dissociation.load(trained / "dissociation.json")
+    assert result.alpha == 0.25 and [p["alpha"] for p in result.curve] == [0.25, 0.5]
+    assert len(result.random[0]) == 20
+    written = (trained / "dissociation.json").stat().st_mtime_ns
+    code, out, err = command("dissociate", trained, "--json")  # there already: read, not measured
+    assert (code, err) == (0, "") and json.loads(out)["base"] == result.base
+    assert (trained / "dissociation.json").stat().st_mtime_ns == written
+
+
+def test_other_settings_measure_again_without_training(trained: Path, command: Command) -> None:
+    weights = (trained / "model" / "model.safetensors").stat().st_mtime_ns
+    before = bm.HeadScores.load(trained / "importance.json")
+    code, _, err = command("map", trained, "--set", "map.granularity=token")
+    assert (code, err) == (0, "")
+    token = bm.HeadScores.load(trained / "importance.json")
+    assert token.settings["granularity"] == "token"
+    assert not np.allclose(token.values, before.values)
+    assert (trained / "model" / "model.safetensors").stat().st_mtime_ns == weights
+    code, _, err = command("map", trained)  # the stored configuration now says token
+    assert bm.HeadScores.load(trained / "importance.json").settings["granularity"] == "token"
+    command("map", trained, "--set", "map.granularity=example")
+    assert np.array_equal(bm.HeadScores.load(trained / "importance.json").values, before.values)
+
+
+def test_prune_writes_a_smaller_model(trained: Path, tmp_path: Path, command: Command) -> None:
+    code, out, err = command("prune", trained, "--alpha", 0.5, "--to", tmp_path / "half", "--json")
+    assert (code, err) == (0, "")
+    result = json.loads(out)
+    assert result["removed"] == 6 and result["of"] == 12 and result["speed"] > 0
+    assert result["parameters"][1] < result["parameters"][0]
+    small = bm.MultiTaskModel.from_pretrained(tmp_path / "half")
+    full = bm.MultiTaskModel.from_pretrained(trained)
+    scores = bm.HeadScores.load(trained / "importance.json")
+    assert [tuple(head) for head in result["heads"]] == scores.least(0.5)
+    with bm.head_gates(full, off=scores.least(0.5)):
+        gated = full.predict("topic", ["The team won the match."])
+    answer = small.predict("topic", ["The team won the match."])
+    assert answer[0]["probabilities"] == pytest.approx(gated[0]["probabilities"], abs=1e-5)
+    code, out, err = command("prune", trained, "--order", "top", "--task", "topic")
+    assert (code, err) == (0, "") and "3 of 12 heads removed" in out
+    assert (trained / "pruned-top-30-topic" / "model.safetensors").is_file()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("prune", "RUN", "--alpha", "1.5"), "alpha = 1.5: expected a share from 0 to 1"),
+        (("prune", "RUN", "--alpha", "0.01"), "alpha = 0.01 of 12 heads is less than one head"),
+        (("prune", "RUN", "--order", "leest"), "unknown order 'leest'; did you mean 'least'?"),
+        (("prune", "RUN", "--task", "topics"), "no scores for the task 'topics'"),
+        (("export", "RUN", "--task", "topics"), "the model has no task 'topics'"),
+        (("export", "RUN", "--task", "topic", "--to", "onyx"), "--to onyx: unknown form"),
+        (("map", "NOWHERE"), "NOWHERE: no such file"),
+        (("map", "RUN", "--set", "map.examples=0"), "map.examples = 0"),
+        (("dissociate", "RUN", "--set", "dissociation.alpha=2"), "dissociation.alpha = 2"),
+        (("grid", "RUN"), "no [grid] table"),
+    ],
+)
+def test_bad_input_is_one_line(
+    trained: Path, command: Command, words: tuple[str, ...], message: str
+) -> None:
+    code, out, err = command(*(str(trained) if word == "RUN" else word for word in words))
+    assert code == 2 and out == "" and message in err and err.count("\n") == 1
+
+
+def test_export_to_transformers_answers_the_same(
+    trained: Path, tmp_path: Path, command: Command
+) -> None:
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    model = bm.MultiTaskModel.from_pretrained(trained)
+    texts = ["The team won the match.", "A fine soup."]
+    for task in ("topic", "similarity"):
+        folder = tmp_path / task
+        assert command("export", trained, "--task", task, "--out", folder)[0] == 0
+        stock = AutoModelForSequenceClassification.from_pretrained(folder).eval()
+        tokenizer = AutoTokenizer.from_pretrained(folder)
+        pair = [texts[::-1]] if task == "similarity" else []
+        inputs = tokenizer(texts, *pair, padding=True, return_tensors="pt")
+        with torch.no_grad():
+            logits = stock(**inputs).logits
+        if task == "topic":
+            answers = model.predict(task, texts)
+            for row, answer in zip(logits.softmax(-1), answers, strict=True):
+                named = {stock.config.id2label[i]: float(p) for i, p in enumerate(row)}
+                assert named == pytest.approx(answer["probabilities"], abs=1e-5)
+        else:
+            answers = model.predict(task, list(zip(texts, texts[::-1], strict=True)))
+            values = [answer["value"] for answer in answers]
+            assert logits[:, 0].tolist() == pytest.approx(values, abs=1e-4)
+    code, _, err = command("export", trained, "--task", "topic", "--out", tmp_path / "topic")
+    assert code == 2 and "is not empty: name a new folder" in err
+
+
+def test_a_pruned_model_is_exported_with_zeroed_heads(
+    trained: Path, tmp_path: Path, command: Command
+) -> None:
+    from transformers import AutoModelForSequenceClassification
+
+    small = tmp_path / "small"
+    assert command("prune", trained, "--alpha", 0.5, "--to", small)[0] == 0
+    code, _, err = command("export", small, "--task", "topic", "--out", tmp_path / "out")
+    assert code == 2 and "use --zeroed" in err and not (tmp_path / "out").exists()
+    words = ("export", small, "--task", "topic", "--out", tmp_path / "out", "--zeroed")
+    assert command(*words)[0] == 0
+    stock = AutoModelForSequenceClassification.from_pretrained(tmp_path / "out").eval()
+    model = bm.MultiTaskModel.from_pretrained(small)
+    inputs = model.tokenizer(["The team won the match."], return_tensors="pt")
+    with torch.no_grad():
+        row = stock(**inputs).logits.softmax(-1)[0].tolist()
+    answer = model.predict("topic", ["The team won the match."])[0]["probabilities"]
+    assert row == pytest.approx(list(answer.values()), abs=1e-5)
+
+
+def test_onnx_answers_the_same(trained: Path, tmp_path: Path, command: Command) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    folder = tmp_path / "onnx"
+    code, out, err = command("export", trained, "--task", "topic", "--to", "onnx", "--out", folder)
+    assert (code, err) == (0, "") and "ONNX Runtime agrees with torch to" in out
+    session = onnxruntime.InferenceSession(folder / "model.onnx")
+    model = bm.MultiTaskModel.from_pretrained(trained)
+    texts = ["The team won the match.", "A very fine soup with bread and butter.", "No."]
+    inputs = model.tokenizer(texts, padding=True, return_tensors="np")
+    names = {value.name for value in session.get_inputs()}
+    logits = session.run(None, {k: v for k, v in inputs.items() if k in names})[0]
+    expected = [list(a["probabilities"].values()) for a in model.predict("topic", texts)]
+    found = torch.tensor(logits).softmax(-1).tolist()
+    for one, other in zip(found, expected, strict=True):
+        assert one == pytest.approx(other, abs=1e-5)
+
+
+GRID = """
+[grid]
+pairs = true
+vary = {{ seed = [0, 1] }}
+"""
+
+
+def test_a_grid_trains_nothing_twice_and_outlives_a_failure(
+    tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path, GRID.format())
+    quick = ["--set", "training.epochs=1", "--set", "dissociation.draws=0"]
+    import brodmann.grid as module
+
+    genuine, ran = module.run, []
+
+    def watched(config: Any, base: Any, report: Any) -> Any:
+        names = [module._task_name(task) for task in config.tasks]
+        ran.append((tuple(names), config.seed))
+        if names == ["sentiment", "similarity"] and config.seed == 1 and len(ran) <= 6:
+            raise RuntimeError("the disk caught fire")
+        return genuine(config, base, report)
+
+    monkeypatch.setattr(module, "run", watched)
+    code, out, err = command("grid", path, *quick)
+    assert code == 1 and "1 of 6 cells failed" in err and "the disk caught fire" in out
+    assert len(ran) == 6
+    code, out, err = command("grid", path, *quick, "--json")
+    assert (code, err) == (0, "") and len(ran) == 7  # only the one that failed
+    summary = json.loads(out)
+    assert summary["failed"] == [] and len(summary["cells"]) == 6
+    over = summary["over_seeds"]["sentiment+topic"]
+    assert over["seeds"] == 2 and len(over["mean"]) == 2
+    folders = list((tmp_path / "runs" / "cells").iterdir())
+    assert len(folders) == 6
+    trained = {f.name: (f / "model" / "model.safetensors").stat().st_mtime_ns for f in folders}
+    # Another grid over the same cells, measured differently: trained no more.
+    code, _, err = command("grid", path, *quick, "--set", "name=other", "--set", "map.examples=20")
+    assert (code, err) == (0, "")
+    again = {f.name: (f / "model" / "model.safetensors").stat().st_mtime_ns for f in folders}
+    assert trained == again
+
+
+@pytest.mark.parametrize(
+    ("grid", "message"),
+    [
+        ('groups = [["sentiment", "topics"]]', "no task 'topics'; did you mean 'topic'?"),
+        ("vary = { seeds = [1] }", "unknown key 'seeds'; did you mean 'seed'?"),
+        ("vary = { seed = [1, 1] }", "are the same run"),
+        ('pairs = true\ngroups = [["sentiment"]]', "give pairs or groups, not both"),
+        ("pair = true", "unknown key 'grid.pair'; did you mean 'pairs'?"),
+    ],
+)
+def test_a_wrong_grid_is_one_line(
+    tmp_path: Path, command: Command, grid: str, message: str
+) -> None:
+    code, out, err = command("grid", write(tmp_path, f"[grid]\n{grid}"))
+    assert code == 2 and out == "" and message in err and err.count("\n") == 1
+    assert not (tmp_path / "runs").exists()
