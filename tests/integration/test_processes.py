@@ -184,3 +184,50 @@ def test_ctrl_c_before_training_is_one_line(tmp_path: Path) -> None:
     assert (
         process.returncode == 130 and err.count("\n") == 1 and err.startswith("brodmann: stopped")
     )
+
+
+MEASURE = """
+import json, os, sys
+import torch
+import brodmann as bm
+torch.set_num_threads(1)
+if "RANK" in os.environ:
+    torch.distributed.init_process_group("gloo")
+limit = {"train": 30, "validation": 20, "test": 5}
+tasks = bm.load_tasks(
+    [{"use": f"builtin/{name}", "limit": limit} for name in ("sentiment", "question", "entities")]
+)
+model = bm.MultiTaskModel.from_pretrained("builtin:tiny", tasks)
+scores = bm.head_importance(model, tasks, examples=21, batch_size=4)
+token = bm.head_importance(model, tasks, examples=21, batch_size=4, granularity="token")
+slow = bm.head_importance(model, tasks, examples=5, batch_size=2, estimator="leave_one_out")
+result = bm.dissociation(model, tasks, scores, alpha=0.25, draws=2, batch_size=8, resamples=20)
+hooks = sum(len(module._forward_pre_hooks) for module in model.modules())
+values = [s.values.tolist() for s in (scores, token, slow)]
+rank = os.environ.get("RANK", "alone")
+with open(f"{sys.argv[1]}/{rank}.json", "w") as file:
+    world = torch.distributed.get_world_size() if "RANK" in os.environ else 1
+    json.dump({"scores": values, "performance": result.performance, "base": result.base,
+               "hooks": hooks, "world": world}, file)
+"""
+
+
+def test_two_processes_measure_what_one_does(tmp_path: Path) -> None:
+    import numpy as np
+
+    script = tmp_path / "measure.py"
+    script.write_text(MEASURE, encoding="utf-8")
+    assert finish(script, tmp_path)[0] == 0
+    code, _, err = finish(
+        "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", 2, script,
+        tmp_path,
+    )  # fmt: skip
+    assert code == 0, err
+    alone = json.loads((tmp_path / "alone.json").read_text(encoding="utf-8"))
+    for rank in (0, 1):
+        found = json.loads((tmp_path / f"{rank}.json").read_text(encoding="utf-8"))
+        assert found["world"] == 2 and found["hooks"] == 0
+        for one, other in zip(found["scores"], alone["scores"], strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-9)
+        np.testing.assert_allclose(found["performance"], alone["performance"], atol=1e-9)
+        assert found["base"] == alone["base"]
