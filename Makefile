@@ -45,6 +45,8 @@ format: $(STAMP)
 bench: $(STAMP)  ## speed as ratios in one run
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/training.py
+	$(BIN)/pip install --quiet --constraint constraints.txt captum
+	$(BIN)/python benchmarks/head_map.py
 
 docs: $(STAMP)  ## the documentation as a site
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[docs]'

@@ -35,7 +35,9 @@ def test_links_and_named_files_are_there(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     for link in re.findall(r"\]\(([^)#:]+)\)", text):
         assert (page.parent / link).exists(), link
-    for name in re.findall(r"`((?:data|models|training|pipeline)/[a-z_/]+\.py)`", text):
+    for name in re.findall(
+        r"`((?:data|models|training|pipeline|analysis|reporting)/[a-z_/]+\.py)`", text
+    ):
         assert (ROOT / "src" / "brodmann" / name).exists(), name
     for name in re.findall(r"`?((?:tests|benchmarks|examples)/[a-z_/]+\.(?:py|json|toml))", text):
         assert (ROOT / name).exists(), name
@@ -47,6 +49,10 @@ def test_configurations_in_the_documents_and_examples_are_valid(tmp_path: Path) 
     texts = [
         STARTER,
         *((path.read_text(encoding="utf-8")) for path in (ROOT / "examples").glob("*.toml")),
+        *(
+            path.read_text(encoding="utf-8")
+            for path in (ROOT / "benchmarks" / "reproduction").glob("*.toml")
+        ),
     ]
     for page in PAGES:
         blocks = re.findall(r"```toml\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)

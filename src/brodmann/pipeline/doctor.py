@@ -11,6 +11,8 @@ from brodmann.artifacts import cache_folder
 
 CORE = ("torch", "transformers", "tokenizers", "accelerate", "datasets", "safetensors")
 EXTRAS = {
+    "onnxruntime": "export --to onnx",
+    "pandas": "tables",
     "tensorboard": "tracking",
     "wandb": "tracking",
 }
