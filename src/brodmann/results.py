@@ -149,6 +149,7 @@ class Dissociation:
     p_values: list[float | None]  # own heads against random ones
     overlap: list[list[float]]
     heads_per_layer: list[list[int]]  # [task][layer]
+    layer_spread: list[float]  # their standard deviation over tasks, a layer
     undefined: dict[str, str]  # task → why it has no D
     undertrained: dict[str, str]  # task → why its D means little
     curve: list[dict[str, Any]]  # the same over other shares
@@ -156,7 +157,7 @@ class Dissociation:
 
     def summary(self) -> dict[str, Any]:
         """The numbers that a table of several runs needs, without the heads themselves."""
-        left_out = ("heads", "heads_per_layer", "curve", "settings")
+        left_out = ("heads", "curve", "settings")
         short = {name: value for name, value in asdict(self).items() if name not in left_out}
         short["random"] = [float(np.mean(draws)) if draws else None for draws in self.random]
         short["curve"] = [{k: p[k] for k in ("alpha", "per_task", "mean")} for p in self.curve]

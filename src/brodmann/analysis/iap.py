@@ -96,7 +96,8 @@ def dissociation(
             for i, d in enumerate(found.per_task)
         ],
         overlap=formulas.overlap(chosen[alpha]),
-        heads_per_layer=formulas.heads_per_layer(chosen[alpha], scores.shape[0]),
+        heads_per_layer=(layers := formulas.heads_per_layer(chosen[alpha], scores.shape[0])),
+        layer_spread=np.std(layers, axis=0).tolist(),
         undefined={tasks[i].name: reason for i, reason in found.undefined.items()},
         undertrained=weak,
         curve=[_point(measured, tasks, share, heads, base) for share, heads in chosen.items()],

@@ -244,6 +244,8 @@ def test_a_whole_dissociation(tasks_of_every_kind: list[Any], tmp_path: Any) -> 
         [gated[t.name].scores[t.spec.metric] for t in tasks]
     )
     assert [point["alpha"] for point in result.curve] == [0.25, 0.5]
+    assert [sum(layers) for layers in result.heads_per_layer] == [3, 3, 3]
+    assert result.layer_spread == pytest.approx(np.std(result.heads_per_layer, axis=0))
     assert result.curve[0]["performance"] == result.performance
     expected = dissociation_scores(result.performance, result.base)
     assert result.per_task == expected.per_task

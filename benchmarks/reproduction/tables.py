@@ -1,0 +1,133 @@
+"""The stored cells of the studies as tables beside the paper's figures.
+
+    python benchmarks/reproduction/tables.py
+
+Reads `benchmarks/reproduction/results/<study>/*.json`, which `brodmann grid` wrote.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+RESULTS = Path(__file__).parent / "results"
+# SPEC Figure 2, BERT-base, mean D of each pair in percent; BERT* has its encoder frozen.
+PAPER = {
+    "mnli+qqp": (2.69, 0.30),
+    "mnli+qnli": (2.48, 0.54),
+    "mnli+ag_news": (13.81, 5.06),
+    "mnli+sst2": (7.01, 2.24),
+    "qqp+qnli": (3.37, 0.08),
+    "qqp+ag_news": (19.68, 2.38),
+    "qqp+sst2": (7.26, 2.94),
+    "qnli+ag_news": (10.09, 3.82),
+    "qnli+sst2": (18.08, 4.91),
+    "ag_news+sst2": (3.52, 3.19),
+}
+
+
+def cells(study: str) -> dict[str, dict[str, Any]]:
+    found = {}
+    for path in sorted((RESULTS / study).glob("*.json")):
+        cell = json.loads(path.read_text(encoding="utf-8"))
+        if cell.get("state") == "done":
+            found[cell["label"]] = cell["dissociation"]
+    return found
+
+
+def percent(value: float | None) -> str:
+    return "–" if value is None else f"{100 * value:.1f}"
+
+
+def bounds(ends: Any) -> str:
+    return "–" if ends is None else f"[{100 * ends[0]:.1f}, {100 * ends[1]:.1f}]"
+
+
+def marked(found: dict[str, Any], place: int) -> str:
+    """The base score, with a star where the task has hardly been learnt."""
+    star = "*" if found["tasks"][place] in found["undertrained"] else ""
+    return percent(found["base"][place]) + star
+
+
+def pairs() -> None:
+    trained, frozen = cells("pairs"), cells("pairs-frozen")
+    print(
+        "| pair A + B | base A, B | D_A | D_B | D | 95 % | verdict | frozen: D_A | D_B | D |",
+        end="",
+    )
+    print(" paper, BERT-base: D | frozen D |")
+    print("|---" * 12 + "|")
+    for label, (paper, paper_frozen) in PAPER.items():
+        if label not in trained:
+            continue
+        found, control = trained[label], frozen.get(label)
+        row = [label.replace("+", " + "), f"{marked(found, 0)}, {marked(found, 1)}"]
+        row += [percent(d) for d in (*found["per_task"], found["mean"])]
+        row += [bounds(found["intervals"]["mean"]), found["verdicts"][0][1]]
+        row += (
+            ["–"] * 3
+            if control is None
+            else [percent(d) for d in (*control["per_task"], control["mean"])]
+        )
+        print("| " + " | ".join([*row, f"{paper}", f"{paper_frozen}"]) + " |")
+    for name, study in (("trained", trained), ("frozen", frozen)):
+        means = [found["mean"] for found in study.values() if found["mean"] is not None]
+        double = [f for f in study.values() if f["verdicts"][0][1].startswith("double")]
+        distinct = [f for f in double if f["verdicts"][0][1] == "double-distinct"]
+        if means:
+            print(
+                f"{name}: mean D {percent(float(np.mean(means)))} over {len(means)} pairs,", end=" "
+            )
+            print(f"{len(double)} double dissociations, {len(distinct)} of them distinct")
+
+
+def seeds() -> None:
+    study = cells("sst2-qnli")
+    for label, found in study.items():
+        ends = found["intervals"]
+        each = [
+            f"{task} {percent(d)} {bounds(ends['per_task'][i])} (p = {found['p_values'][i]:.3f})"
+            for i, (task, d) in enumerate(zip(found["tasks"], found["per_task"], strict=True))
+        ]
+        whole = f"D = {percent(found['mean'])} {bounds(ends['mean'])}"
+        print(f"{label}: {'; '.join([*each, whole])}")
+        print("  curve:", {p["alpha"]: percent(p["mean"]) for p in found["curve"]})
+    if len(study) > 1:
+        values = np.array([[*f["per_task"], f["mean"]] for f in study.values()], float)
+        tasks = next(iter(study.values()))["tasks"]
+        for name, column in zip([*tasks, "D"], values.T, strict=True):
+            print(f"  {name}: {100 * column.mean():.1f} ± {100 * column.std(ddof=1):.1f}")
+
+
+def five() -> None:
+    for found in cells("five-tasks").values():
+        names = found["tasks"]
+        print(
+            "| evaluated ↓ heads off → |",
+            " | ".join([*names, "base", "random", "D", "95 %", "p"]),
+            "|",
+        )
+        print("|---" * (len(names) + 6) + "|")
+        for i, name in enumerate(names):
+            row = [percent(value) for value in found["performance"][i]]
+            row += [marked(found, i), percent(found["random"][i]), percent(found["per_task"][i])]
+            row += [bounds(found["intervals"]["per_task"][i]), f"{found['p_values'][i]:.3f}"]
+            print(f"| {name} |", " | ".join(row), "|")
+        print("D =", percent(found["mean"]), bounds(found["intervals"]["mean"]))
+        for title, matrix in (("pairwise D", found["pairwise"]), ("overlap", found["overlap"])):
+            print(f"| {title}: task ↓ against → |", " | ".join(names), "|")
+            print("|---" * (len(names) + 1) + "|")
+            for i, name in enumerate(names):
+                cells_ = ["–" if i == j else percent(v) for j, v in enumerate(matrix[i])]
+                print(f"| {name} |", " | ".join(cells_), "|")
+        print("heads per layer:", dict(zip(names, found["heads_per_layer"], strict=True)))
+        print("curve:", {p["alpha"]: [percent(d) for d in p["per_task"]] for p in found["curve"]})
+
+
+if __name__ == "__main__":
+    pairs()
+    print()
+    seeds()
+    print()
+    five()
