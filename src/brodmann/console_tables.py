@@ -52,7 +52,7 @@ def head_maps(scores: Any, alpha: float) -> Iterator[Any]:
         panels.append(Panel(text, title=task, expand=False, padding=(0, 1)))
     yield Columns(panels)
     yield Text(
-        f"head importance, layer 0 below, darker is more; green: the top {100 * alpha:g} %",
+        f"head importance, layer 0 below, fuller is more; green: the top {100 * alpha:g} %",
         style="dim",
     )
 

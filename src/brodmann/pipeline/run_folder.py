@@ -15,7 +15,11 @@ from brodmann.errors import InputError
 @contextlib.contextmanager
 def opened(config: Config, tasks: list[Task], *, main: bool = True) -> Iterator[Path]:
     """The locked run folder of this configuration, new or to be continued."""
+    import torch
+
     folder = config.folder
+    if config.threads is not None:
+        torch.set_num_threads(config.threads)
     if not main:  # the main process checks and locks for all
         yield folder
         return

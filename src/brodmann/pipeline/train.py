@@ -54,12 +54,8 @@ def prepare(config: Config, base: Path, report: Any) -> tuple[list[Task], Any]:
 
 
 def build_model(config: Config, tasks: list[Task]) -> Any:
-    import torch
-
     from brodmann.models.multitask import MultiTaskModel
 
-    if config.threads is not None:
-        torch.set_num_threads(config.threads)
     section = config.model
     model = MultiTaskModel.from_pretrained(
         section.backbone,

@@ -8,7 +8,7 @@ import numpy as np
 from brodmann.errors import InputError
 from brodmann.results import Dissociation, HeadScores
 
-COLOURS = "magma_r"
+COLOURS = "Greys"
 OWN = "#c0392b"
 
 
@@ -46,7 +46,7 @@ def _head_maps(scores: HeadScores, alpha: float) -> Any:
         values = scores.of(task)
         axes.imshow(values / (values.max() or 1.0), cmap=COLOURS, aspect="auto", origin="lower")
         top = np.array(scores.top(alpha, task)).reshape(-1, 2)
-        axes.scatter(top[:, 1], top[:, 0], marker="s", s=14, facecolors="none", edgecolors=OWN)
+        axes.scatter(top[:, 1], top[:, 0], marker="s", s=40, facecolors="none", edgecolors=OWN)
         axes.set_title(task, fontsize=9)
         axes.set_xticks(range(0, heads, max(1, heads // 6)))
         axes.set_yticks(range(0, layers, max(1, layers // 6)))
@@ -72,12 +72,15 @@ def _dissociation(result: Dissociation) -> Any:
     random = np.array([[np.mean(draws) if draws else np.nan] for draws in result.random])
     shown = np.concatenate([matrix, random, base], axis=1)
     relative = np.divide(shown, base, out=np.full_like(shown, np.nan), where=base > 0)
-    left.imshow(relative, cmap="RdYlBu", vmin=0.4, vmax=1.0, aspect="auto")
+    left.imshow(relative, cmap="Reds_r", vmin=0.2, vmax=1.0, aspect="auto")
     for (i, j), value in np.ndenumerate(shown):
         if np.isfinite(value):
             weight = "bold" if i == j else "normal"
-            text = f"{100 * value:.1f}"
-            left.text(j, i, text, ha="center", va="center", fontsize=8, weight=weight)
+            text, dark = f"{100 * value:.1f}", relative[i, j] < 0.5
+            left.text(
+                j, i, text, ha="center", va="center", fontsize=8, weight=weight,
+                color="white" if dark else "black",
+            )  # fmt: skip
     left.set_xticks(range(count + 2), [*(f"– {t}" for t in result.tasks), "random", "base"])
     left.tick_params(axis="x", labelrotation=30, labelsize=8)
     left.set_yticks(range(count), result.tasks, fontsize=8)
