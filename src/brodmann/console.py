@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
@@ -213,14 +214,16 @@ class RunView:
         place = f"cell {facts['number'] + 1}/{facts['cells']}"
         left = facts.get("expected")
         if facts["state"] == "there":
-            self.console.print(f"{place}: {facts['cell'].label} is there", style="dim")
+            label = escape(facts["cell"].label)
+            self.console.print(f"{place}: {label} is there", style="dim", highlight=False)
             return
         time_left = f" (about {left / 60:.0f} min left)" if left else ""
-        self.console.rule(f"{place}: {facts['cell'].label}{time_left}", align="left")
+        self.console.rule(escape(f"{place}: {facts['cell'].label}{time_left}"), align="left")
 
     def _cell_failed(self, facts: dict[str, Any]) -> None:
         self.close()
-        self.console.print(f"[red]failed:[/red] {facts['label']}: {facts['reason']}")
+        text = escape(f"{facts['label']}: {facts['reason']}")
+        self.console.print(f"[red]failed:[/red] {text}", highlight=False)
 
     def _grid(self, facts: dict[str, Any]) -> None:
         self.close()

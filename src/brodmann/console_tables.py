@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from rich.box import SIMPLE_HEAD
 from rich.columns import Columns
+from rich.markup import escape
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
@@ -41,7 +42,8 @@ def head_maps(scores: Any, alpha: float) -> Iterator[Any]:
     panels = []
     for task in scores.tasks:
         values, chosen = scores.of(task), set(scores.top(alpha, task))
-        most = float(values.max()) or 1.0
+        most = float(values.max())
+        most = most if most > 0 else 1.0  # leave-one-out may find no head that helps
         text = Text()
         for layer in reversed(range(scores.shape[0])):
             text.append(f"{layer:>2} ", style="dim")
@@ -98,12 +100,19 @@ def dissociation_lines(result: Any) -> list[str]:
     """The verdicts in words, and what to be careful about."""
     mean = f"D = {percent(result.mean)} % {interval(result.intervals['mean'])}"
     lines = [f"[bold]{mean}[/bold]"]
+    weak = dict.fromkeys(result.undertrained, " (undertrained)")
     for i, one in enumerate(result.tasks):
         for j in range(i + 1, len(result.tasks)):
             both = f"{percent(result.pairwise[i][j])}, {percent(result.pairwise[j][i])}"
             shared = f"{100 * result.overlap[i][j]:.0f} % of their heads shared"
             words = VERDICTS[result.verdicts[i][j]]
-            lines.append(f"{one} – {result.tasks[j]}: {words} ({both}; {shared})")
+            pair = f"{one}{weak.get(one, '')} – {result.tasks[j]}{weak.get(result.tasks[j], '')}"
+            lines.append(f"{escape(pair)}: {words} ({both}; {shared})")
+    if result.settings.get("architecture") == "single":
+        lines.append(
+            "[yellow]note:[/yellow] every task has an encoder of its own here: heads are compared "
+            "by their places only"
+        )
     for name, reason in result.undefined.items():
         lines.append(f"[yellow]note:[/yellow] {name} has no D: {reason}")
     for name, reason in result.undertrained.items():
@@ -135,16 +144,17 @@ def grid_table(summary: dict[str, Any]) -> Table:
     for cell in summary["cells"]:
         found = cell.get("dissociation")
         if cell["state"] == "failed":
-            table.add_row(cell["label"], "[red]failed[/red]", "", "", "", cell["error"][:60])
+            error = escape(cell["error"][:60])
+            table.add_row(escape(cell["label"]), "[red]failed[/red]", "", "", "", error)
         elif found is None:
             results = cell.get("splits", {}).get("validation", {})
             scores = "  ".join(percent(entry["score"]) for entry in results.values())
-            table.add_row(cell["label"], scores, "", "", "", "")
+            table.add_row(escape(cell["label"]), scores, "", "", "", "")
         else:
             marks = ["*" if name in found["undertrained"] else "" for name in found["tasks"]]
             marked = zip(found["base"], marks, strict=True)
             table.add_row(
-                cell["label"],
+                escape(cell["label"]),
                 "  ".join(percent(score) + mark for score, mark in marked),
                 "  ".join(percent(value) for value in found["per_task"]),
                 percent(found["mean"]),
@@ -163,9 +173,9 @@ def grid_lines(summary: dict[str, Any]) -> list[str]:
             f"{name} {_mean_spread(value)}"
             for name, value in zip(over["tasks"], over["per_task"], strict=True)
         )
-        lines.append(
-            f"{key}, {over['seeds']} seeds: D = {_mean_spread(over['mean'])} %  ({', '.join(each)})"
-        )
+        whole = f"{over['seeds']} seeds: D = {_mean_spread(over['mean'])} %"
+        apart = f", {over['left_out']} more without a D" if over["left_out"] else ""
+        lines.append(f"{escape(key)}, {whole}  ({', '.join(each)}){apart}")
     if summary["failed"]:
         lines.append(f"[red]{len(summary['failed'])} failed[/red]: run again to try them again")
     return lines

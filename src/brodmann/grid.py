@@ -14,12 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from brodmann.artifacts import provenance, read_json, write_json, write_text
+from brodmann.artifacts import locked, provenance, read_json, write_json, write_text
 from brodmann.config import Config, apply_override, to_toml
 from brodmann.data.description import checked
 from brodmann.errors import BrodmannError, InputError, Interrupted, did_you_mean
 from brodmann.pipeline import dissociate
 from brodmann.pipeline.run import run
+from brodmann.pipeline.train import tasks_of
 from brodmann.results import mean_and_spread
 
 CELLS = "cells"
@@ -51,14 +52,16 @@ def cells_of(config: Config) -> list[Cell]:
             for values in itertools.product(*grid.vary.values()):
                 varied = {**case, **dict(zip(grid.vary, values, strict=True))}
                 cells.append(_cell(config, group, varied))
-    if len({cell.fingerprint for cell in cells}) < len(cells):
-        seen: dict[str, str] = {}
-        for cell in cells:
-            if cell.fingerprint in seen:
-                raise InputError(
-                    f"[grid]: '{cell.label}' and '{seen[cell.fingerprint]}' are the same run"
-                )
-            seen[cell.fingerprint] = cell.label
+    if not cells:
+        raise InputError("[grid]: makes no run at all (an empty list, or pairs of one task)")
+    seen: dict[str, str] = {}
+    for cell in cells:
+        if cell.fingerprint in seen:
+            raise InputError(
+                f"[grid]: '{cell.label}' and '{seen[cell.fingerprint]}' are the same run (what is "
+                "measured afterwards makes no other run: for several shares use dissociation.curve)"
+            )
+        seen[cell.fingerprint] = cell.label
     return cells
 
 
@@ -67,12 +70,18 @@ def _groups(config: Config) -> list[list[str]]:
     names = [_task_name(task) for task in config.tasks]
     if config.grid.pairs and config.grid.groups is not None:
         raise InputError("[grid]: give pairs or groups, not both")
+    keys = [*config.grid.vary, *(key for case in config.grid.cases for key in case)]
+    numbered = next((key for key in keys if key.startswith("tasks.")), None)
+    if numbered and (config.grid.pairs or config.grid.groups):
+        raise InputError(f"[grid]: '{numbered}' counts tasks, which pairs and groups choose anew")
     if config.grid.pairs:
         return [list(pair) for pair in itertools.combinations(names, 2)]
     for group in config.grid.groups or []:
         for name in group:
             if name not in names:
                 raise InputError(f"[grid]: no task '{name}'{did_you_mean(name, names)}")
+        if len(set(group)) < len(group):
+            raise InputError(f"[grid]: a task stands twice in the group {'+'.join(group)}")
     return config.grid.groups or [names]
 
 
@@ -107,20 +116,30 @@ def run_grid(config: Config, base: Path, report: Callable[[str, dict[str, Any]],
     """Run what is not finished; the summary of all cells."""
     cells = cells_of(config)
     folder = config.folder
-    folder.mkdir(parents=True, exist_ok=True)
-    write_text(folder / "config.toml", to_toml(config.resolved()))
+    if (folder / "config.toml").is_file():
+        raise InputError(f"{folder}: holds a run: give the grid another name")
+    with locked(folder):
+        write_text(folder / "grid.toml", to_toml(config.resolved()))
+        return _run_cells(cells, folder, base, report)
+
+
+def _run_cells(cells: list[Cell], folder: Path, base: Path, report: Any) -> dict[str, Any]:
     seconds: list[float] = []
+    data = [_data_fingerprints(cell.config, base) for cell in cells]
     for number, cell in enumerate(cells):
         path = folder / f"{cell.fingerprint}.json"
-        if _finished(path, cell):
+        if _finished(path, cell, data[number]):
             report("cell", {"number": number, "cells": len(cells), "cell": cell, "state": "there"})
             continue
-        left = sum(not _finished(folder / f"{c.fingerprint}.json", c) for c in cells[number:])
+        left = sum(
+            not _finished(folder / f"{cells[n].fingerprint}.json", cells[n], data[n])
+            for n in range(number, len(cells))
+        )
         expected = sum(seconds) / len(seconds) * left if seconds else None
         facts = {"number": number, "cells": len(cells), "cell": cell, "expected": expected}
         report("cell", {**facts, "state": "starts"})
         began = time.monotonic()
-        write_json(path, _run_cell(cell, base, report))
+        write_json(path, {**_run_cell(cell, base, report), "data": data[number]})
         seconds.append(time.monotonic() - began)
     summary = summarised(folder, cells)
     write_json(folder / "grid.json", summary)
@@ -159,12 +178,20 @@ def _failed(facts: dict[str, Any], reason: str, report: Any) -> dict[str, Any]:
     return {**facts, "state": "failed", "error": " ".join(reason.split())}
 
 
-def _finished(path: Path, cell: Cell) -> bool:
+def _data_fingerprints(config: Config, base: Path) -> dict[str, str] | None:
+    """Of the tasks as they are now; None where they cannot be read (the cell will say why)."""
+    try:
+        return {task.name: task.fingerprint() for task in tasks_of(config, base)}
+    except InputError:
+        return None
+
+
+def _finished(path: Path, cell: Cell, data: dict[str, str] | None) -> bool:
     if not path.is_file():
         return False
     document = read_json(path)
     same = document.get("request") == dissociate.requested(cell.config)
-    return bool(document.get("state") == "done" and same)
+    return bool(document.get("state") == "done" and same and document.get("data") == data)
 
 
 def summarised(folder: Path, cells: list[Cell]) -> dict[str, Any]:
@@ -185,7 +212,8 @@ def summarised(folder: Path, cells: list[Cell]) -> dict[str, Any]:
 
 def _over_seeds(rows: list[dict[str, Any]]) -> dict[str, Any] | None:
     """Seeds are trained models, not draws."""
-    done = [row["dissociation"] for row in rows if row.get("dissociation")]
+    found = [row["dissociation"] for row in rows if row.get("dissociation")]
+    done = [row for row in found if not row["undefined"]]  # a mean over fewer tasks is another one
     if len(done) < 2:
         return None
     tasks = done[0]["tasks"]
@@ -196,6 +224,8 @@ def _over_seeds(rows: list[dict[str, Any]]) -> dict[str, Any] | None:
 
     return {
         "seeds": len(done),
+        "left_out": len(found) - len(done),
+        "undertrained": sorted({name for row in done for name in row["undertrained"]}),
         "tasks": tasks,
         "base": [over(row["base"][i] for row in done) for i in range(len(tasks))],
         "per_task": [over(row["per_task"][i] for row in done) for i in range(len(tasks))],

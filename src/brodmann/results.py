@@ -118,7 +118,7 @@ class HeadScores:
             return cls(
                 tuple(document["tasks"]),
                 np.array(document["scores"]),
-                document["settings"],
+                dict(document["settings"]),
                 tuple((layer, head) for layer, head in document["removed"]),
             )
         except (KeyError, TypeError, ValueError) as error:

@@ -85,9 +85,8 @@ def test_other_settings_measure_again_without_training(trained: Path, command: C
     assert token.settings["granularity"] == "token"
     assert not np.allclose(token.values, before.values)
     assert (trained / "model" / "model.safetensors").stat().st_mtime_ns == weights
-    code, _, err = command("map", trained)  # the stored configuration now says token
-    assert bm.HeadScores.load(trained / "importance.json").settings["granularity"] == "token"
-    command("map", trained, "--set", "map.granularity=example")
+    assert "token" not in (trained / "config.toml").read_text(encoding="utf-8")
+    assert command("map", trained)[0] == 0  # the run's own configuration again
     assert np.array_equal(bm.HeadScores.load(trained / "importance.json").values, before.values)
 
 
@@ -123,12 +122,15 @@ def test_prune_writes_a_smaller_model(trained: Path, tmp_path: Path, command: Co
         (("map", "RUN", "--set", "map.examples=0"), "map.examples = 0"),
         (("dissociate", "RUN", "--set", "dissociation.alpha=2"), "dissociation.alpha = 2"),
         (("grid", "RUN"), "no [grid] table"),
+        (("prune", "RUN", "--to", "RUN/model"), "holds a model with all its heads"),
+        (("prune", "RUN", "--to", "RUN/checkpoints"), "holds other files: name a new folder"),
+        (("export", "RUN", "--task", "topic", "--to", "onnx", "--zeroed"), "--zeroed is for"),
     ],
 )
 def test_bad_input_is_one_line(
     trained: Path, command: Command, words: tuple[str, ...], message: str
 ) -> None:
-    code, out, err = command(*(str(trained) if word == "RUN" else word for word in words))
+    code, out, err = command(*(word.replace("RUN", str(trained)) for word in words))
     assert code == 2 and out == "" and message in err and err.count("\n") == 1
 
 
@@ -242,6 +244,48 @@ def test_a_grid_trains_nothing_twice_and_outlives_a_failure(
     assert trained == again
 
 
+def test_a_grid_keeps_away_from_runs_and_notices_changed_data(
+    tmp_path: Path, command: Command
+) -> None:
+    rows = "".join(f'{{"text": "word {i} {i % 2}", "label": {i % 2}}}\n' for i in range(40))
+    (tmp_path / "rows.jsonl").write_text(rows, encoding="utf-8")
+    text = """
+name = "one"
+output = "{output}"
+[[tasks]]
+name = "t"
+kind = "classification"
+train = "rows.jsonl"
+[model]
+backbone = "builtin:tiny"
+[training]
+epochs = 1
+[map]
+examples = 8
+[grid]
+vary = {{ seed = [0] }}
+"""
+    path = tmp_path / "one.toml"
+    path.write_text(text.format(output=tmp_path / "runs"), encoding="utf-8")
+    assert command("run", path)[0] == 0
+    code, _, err = command("grid", path)
+    assert code == 2 and "holds a run: give the grid another name" in err
+    other = ("grid", path, "--set", "name=[/odd]")
+    assert "expected a folder name" in command(*other)[2]
+    words = ("grid", path, "--set", "name=study")
+    assert command(*words)[0] == 0
+    assert "is there" in command(*words)[1]
+    (tmp_path / "rows.jsonl").write_text(rows.replace("word 3 ", "other "), encoding="utf-8")
+    code, out, err = command(*words)
+    assert code == 1 and "have changed since" in " ".join(out.split())
+
+
+def test_a_failure_with_brackets_in_it_is_shown(tmp_path: Path, command: Command) -> None:
+    path = write(tmp_path, '[grid]\ncases = [{ "model.backbone" = "nowhere/[/x]" }]')
+    code, out, err = command("grid", path)
+    assert code == 1 and "1 of 1 cells failed" in err and "nowhere/[/x]" in out.replace("\n", "")
+
+
 @pytest.mark.parametrize(
     ("grid", "message"),
     [
@@ -250,6 +294,10 @@ def test_a_grid_trains_nothing_twice_and_outlives_a_failure(
         ("vary = { seed = [1, 1] }", "are the same run"),
         ('pairs = true\ngroups = [["sentiment"]]', "give pairs or groups, not both"),
         ("pair = true", "unknown key 'grid.pair'; did you mean 'pairs'?"),
+        ("vary = { seed = [] }", "makes no run at all"),
+        ('groups = [["topic", "topic"]]', "a task stands twice in the group topic+topic"),
+        ('vary = { "map.examples" = [5, 9] }', "use dissociation.curve"),
+        ('pairs = true\nvary = { "tasks.0.limit" = [5] }', "'tasks.0.limit' counts tasks"),
     ],
 )
 def test_a_wrong_grid_is_one_line(

@@ -54,7 +54,7 @@ def dissociation(
     `curve` lists further shares to measure; `draws` random choices of as many heads are the
     baseline; `outcomes_file` keeps what every example contributed (an .npz) for later resampling.
     """
-    _check(tasks, scores, split, draws)
+    _check(model, tasks, scores, split, draws, resamples)
     measured = _Measured(model, tasks, split, batch_size, precision, progress)
     chosen = {share: _chosen(scores, tasks, share) for share in sorted({alpha, *curve})}
     measured.add("base", [])
@@ -104,6 +104,7 @@ def dissociation(
         settings={
             "importance": scores.settings,
             "shape": list(scores.shape),
+            "architecture": model.settings.architecture,
             "split": split,
             "examples": {task.name: len(task.splits[split]) for task in tasks},
             "draws": draws,
@@ -119,9 +120,21 @@ def forward_passes(tasks: int, shares: int, draws: int) -> int:
     return 1 + tasks * shares + draws
 
 
-def _check(tasks: Sequence[Task], scores: HeadScores, split: str, draws: int) -> None:
+def _check(
+    model: Any, tasks: Sequence[Task], scores: HeadScores, split: str, draws: int, resamples: int
+) -> None:
+    from brodmann.models.backbone import head_shape, kept_heads
+
     if len(tasks) < 2:
         raise InputError("dissociation needs at least two tasks")
+    if resamples < 0:
+        raise InputError(f"resamples = {resamples}: expected 0 or more")
+    bare = model.bare_models()[0]
+    here = {(layer, head) for layer, heads in enumerate(kept_heads(bare)) for head in heads}
+    if head_shape(bare) != scores.shape or here != set(scores.ranking()):
+        raise InputError(
+            "the scores were measured on a model with other heads: measure importance again"
+        )
     if draws < 0:
         raise InputError(f"draws = {draws}: expected 0 or more (20 for a test)")
     for task in tasks:

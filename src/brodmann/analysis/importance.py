@@ -13,6 +13,7 @@ Other estimators of the same quantity: `leave_one_out`, `integrated_gradients`, 
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -56,7 +57,19 @@ def head_importance(
     if granularity == "token" and estimator not in ("gradient", "iterative"):
         raise InputError(f"granularity 'token' does not go with the estimator '{estimator}'")
     from brodmann.models.backbone import bare_models, kept_heads
+    from brodmann.models.measure import GRANULARITIES
+    from brodmann.models.precision import PRECISIONS
 
+    for name, value, known in (
+        ("granularity", granularity, GRANULARITIES),
+        ("precision", precision, PRECISIONS),
+    ):
+        if value not in known:
+            raise InputError(f"unknown {name} '{value}'{did_you_mean(value, known)}")
+    if batch_size < 1:
+        raise InputError(f"batch_size = {batch_size}: expected at least 1")
+    if not tasks:
+        raise InputError("head_importance: no task was given")
     probes = _probes(model, tasks, examples, split, loss, seed, batch_size, precision)
     kept = kept_heads(bare_models(model)[0])
     width = int(bare_models(model)[0].config.num_attention_heads)
@@ -70,7 +83,8 @@ def head_importance(
         "granularity": granularity,
         "normalize": "none",
     }
-    settings |= {"examples": examples, "split": split, "seed": seed, "precision": precision}
+    if not isinstance(tasks, Mapping):  # own batches are taken as they are
+        settings |= {"examples": examples, "split": split, "seed": seed, "precision": precision}
     if estimator == "iterative":
         settings |= {"step": step, "alpha": alpha}
     scores = HeadScores(tuple(probes), np.stack(values), settings, tuple(removed))
@@ -98,9 +112,11 @@ def _probes(
     from brodmann.models.multitask import MultiTaskModel
 
     if isinstance(tasks, Mapping):
+        from brodmann.models.backbone import unwrapped
         from brodmann.models.stock_losses import stock_loss
 
-        chosen = stock_loss if loss is None else loss
+        config = getattr(unwrapped(model), "config", None)
+        chosen = partial(stock_loss, config=config) if loss is None else loss
         return {name: plain_probes(model, list(batches), chosen) for name, batches in tasks.items()}
     if not isinstance(model, MultiTaskModel):
         raise InputError(

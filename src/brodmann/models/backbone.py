@@ -150,9 +150,16 @@ def load_backbone(
         check_usable(config, name)
         set_dropout(config, dropout)
         options = {} if attention is None else {"attn_implementation": attention}
-        model = transformers.AutoModel.from_pretrained(
-            source, config=config, dtype=torch.float32, **options
-        )
+        if removed_heads(config) and Path(source).is_dir():
+            from brodmann.models.removal import load_pruned
+
+            model = load_pruned(source, config).base_model.float()
+            if attention is not None:
+                model.set_attn_implementation(attention)
+        else:
+            model = transformers.AutoModel.from_pretrained(
+                source, config=config, dtype=torch.float32, **options
+            )
         tokenizer = transformers.AutoTokenizer.from_pretrained(source)
     prepare_tokenizer(tokenizer, model.config, name)  # the model copies the configuration
     return Backbone(name, model, tokenizer)

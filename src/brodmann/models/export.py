@@ -159,14 +159,18 @@ def export_onnx(model: Any, task: str, folder: Path) -> float:
         assert program is not None
         program.save(str(temporary / "model.onnx"))
         model.tokenizer.save_pretrained(temporary)
-        session = onnxruntime.InferenceSession(
-            str(temporary / "model.onnx"), providers=["CPUExecutionProvider"]
-        )
         furthest = 0.0
-        for inputs in examples:
-            ours = alone(**inputs).numpy()
-            theirs = session.run(None, {k: v.numpy() for k, v in inputs.items()})[0]
-            furthest = max(furthest, float(np.abs(ours - theirs).max()))
+        try:
+            session = onnxruntime.InferenceSession(
+                str(temporary / "model.onnx"), providers=["CPUExecutionProvider"]
+            )
+            for inputs in examples:
+                ours = alone(**inputs).numpy()
+                theirs = session.run(None, {k: v.numpy() for k, v in inputs.items()})[0]
+                furthest = max(furthest, float(np.abs(ours - theirs).max()))
+        except RuntimeError as error:  # what ONNX Runtime raises derives from it
+            reason = " ".join(str(error).split())[:200]
+            raise InputError(f"task '{task}': ONNX Runtime cannot run it ({reason})") from error
         if not furthest <= CLOSE:
             raise InputError(
                 f"task '{task}': ONNX Runtime differs from torch by {furthest:.2g}: not written"

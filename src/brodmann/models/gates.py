@@ -11,6 +11,7 @@ Reference: Michel et al. 2019, "Are Sixteen Heads Really Better than One?", eq. 
 
 import contextlib
 import functools
+import operator
 import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -46,7 +47,7 @@ def head_gates(
     with contextlib.ExitStack() as stack:
         for one, tensor in zip(inner, tensors, strict=True):
             stack.enter_context(_through(one, (*_in_force.get(one, ()), tensor)))
-        stack.enter_context(_without_compilation())
+        stack.enter_context(without_compilation())
         yield
 
 
@@ -68,11 +69,13 @@ def mask_without(model: Any, heads: Iterable[Head]) -> Tensor:
 def checked_heads(heads: Iterable[Any], shape: tuple[int, int]) -> list[Head]:
     """(layer, head) pairs, or {layer: [heads]}, inside the model; sorted, each once."""
     if isinstance(heads, dict):
+        if not all(isinstance(several, Iterable) for several in heads.values()):
+            raise InputError("heads: expected {layer: [heads]}, each layer with a list")
         heads = [(layer, head) for layer, several in heads.items() for head in several]
     found = set()
     for entry in heads:
         try:
-            layer, head = (int(number) for number in entry)
+            layer, head = (operator.index(number) for number in entry)
         except (TypeError, ValueError):
             raise InputError(f"heads: expected (layer, head) pairs, found {entry!r:.60}") from None
         if not (0 <= layer < shape[0] and 0 <= head < shape[1]):
@@ -171,7 +174,7 @@ def _scaled(states: Tensor, gates: Tensor, kept: list[int]) -> Tensor:
     return by_head.flatten(-2)
 
 
-def _without_compilation() -> contextlib.AbstractContextManager[Any]:
+def without_compilation() -> contextlib.AbstractContextManager[Any]:
     """Compiled code does not see hooks that came later: run the plain code while gates stand."""
     if "torch._dynamo" not in sys.modules:
         return contextlib.nullcontext()

@@ -14,6 +14,7 @@ processes each measures its share of the batches and all get the sum.
 """
 
 import contextlib
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,10 +26,10 @@ from torch import Tensor, nn
 from brodmann.artifacts import Array
 from brodmann.data.batches import make_batch
 from brodmann.data.encoding import Encoded
-from brodmann.errors import InputError, did_you_mean
+from brodmann.errors import InputError
 from brodmann.models.backbone import bare_models, head_shape, head_slots, kept_heads
 from brodmann.models.evaluate import share_of_processes
-from brodmann.models.gates import Head, head_gates
+from brodmann.models.gates import Head, head_gates, without_compilation
 from brodmann.models.precision import autocast
 
 GRANULARITIES = ("example", "token")
@@ -105,8 +106,13 @@ def plain_probes(
                 )
             return each
 
-        mask = batch.get("attention_mask")
-        return Probe(losses, rows, None, mask)
+        mask, of_row = batch.get("attention_mask"), None
+        if batch["input_ids"].dim() == 3:  # multiple choice: the encoder reads one row a choice
+            choices = batch["input_ids"].shape[1]
+            of_row = torch.arange(rows, device=batch["input_ids"].device)
+            of_row = of_row.repeat_interleave(choices)
+            mask = None if mask is None else mask.flatten(0, 1)
+        return Probe(losses, rows, of_row, mask)
 
     return [lambda batch=batch: make(batch) for batch in batches]  # type: ignore[misc]
 
@@ -138,9 +144,6 @@ def importance(
     progress: Callable[[int], None] | None = None,
 ) -> Array:
     """Mean over examples of |∂L/∂ξ|, (layer, head), with the heads `off` switched off."""
-    if granularity not in GRANULARITIES:
-        hint = did_you_mean(granularity, GRANULARITIES)
-        raise InputError(f"unknown granularity '{granularity}'{hint}")
     running = RunningMean(model)
     gates = head_gates(model, off=off) if off else contextlib.nullcontext()
     with measuring(model), gates:
@@ -223,7 +226,7 @@ def gate_gradients(model: nn.Module, probe: Probe) -> Tensor:
         if probe.example_of_row is not None:
             empty = by_head.new_zeros(probe.examples, len(kept))
             by_head = empty.index_add(0, probe.example_of_row, by_head)
-        result[:, layer, kept] = by_head.cpu().double()
+        result[:, layer, kept] += by_head.cpu().double()
     return result
 
 
@@ -233,7 +236,7 @@ def _token_products(model: nn.Module, probe: Probe) -> tuple[Array, float]:
     for layer, kept, states, gradients in _at_the_gates(model, probe):
         products = _products(states, gradients, len(kept)).abs()  # (row, token, head)
         real = products.new_ones(products.shape[:2]) if probe.real is None else probe.real
-        total[layer, kept] = (products * real[..., None]).sum(dim=(0, 1)).cpu().numpy()
+        total[layer, kept] += (products * real[..., None]).sum(dim=(0, 1)).cpu().numpy()
         tokens = float(real.sum())
     return total, tokens
 
@@ -267,7 +270,7 @@ def _watched(model: nn.Module) -> Iterator[list[tuple[int, list[int], Tensor]]]:
     for bare in bare_models(model):
         kept = kept_heads(bare)
         for slot in head_slots(bare):
-            calls = iter(slot.layers)
+            calls = itertools.cycle(slot.layers)  # a module may read several texts in one pass
 
             def watch(_: nn.Module, args: Any, calls: Any = calls, kept: Any = kept) -> None:
                 layer = next(calls)
@@ -293,7 +296,8 @@ def measuring(model: nn.Module) -> Iterator[None]:
     for parameter in asking:
         parameter.requires_grad_(False)
     try:
-        yield
+        with without_compilation():
+            yield
     finally:
         for parameter in asking:
             parameter.requires_grad_(True)

@@ -8,6 +8,7 @@ model is built, cut and filled again (`load_pruned`; a multi-task model does so 
 Reference: Michel et al. 2019, §4; transformers had `prune_heads` until its fifth generation.
 """
 
+import copy
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -20,9 +21,6 @@ from brodmann.models import backbone as backbones
 from brodmann.models.backbone import Family, HeadSlot
 from brodmann.models.gates import Head, checked_heads
 
-# Their attention cannot do without a head: an emptied layer gets a stand-in.
-_NEEDS_A_HEAD = ("deberta", "deberta-v2", "gpt2", "openai-gpt", "mpnet")
-
 
 def prune_heads(model: Any, heads: Iterable[Head]) -> Any:
     """Cut `heads`, (layer, head) pairs or {layer: [heads]}, out of the model, which is returned.
@@ -31,6 +29,8 @@ def prune_heads(model: Any, heads: Iterable[Head]) -> Any:
     """
     inner = backbones.bare_models(model)
     shape = backbones.head_shape(inner[0])
+    if any(backbones.head_shape(bare) != shape for bare in inner):
+        raise InputError("the model holds encoders of different sizes: prune them one by one")
     asked = checked_heads(heads, shape)
     for bare in inner:
         _check_removable(bare, asked)
@@ -42,15 +42,20 @@ def prune_heads(model: Any, heads: Iterable[Head]) -> Any:
     for layer, head in new:
         gone[layer] = sorted([*gone.get(layer, []), head])
     written = {str(layer): gone[layer] for layer in sorted(gone)}
-    for config in _configurations(model, inner):
-        setattr(config, backbones.REMOVED, written)
+    _write_down(backbones.unwrapped(model), inner, written)
     return model
 
 
-def _configurations(model: Any, inner: list[Any]) -> list[Any]:
-    outer = getattr(backbones.unwrapped(model), "config", None)
-    every = [bare.config for bare in inner] + ([] if outer is None else [outer])
-    return list({id(config): config for config in every}.values())
+def _write_down(model: Any, inner: list[Any], removed: dict[str, list[int]]) -> None:
+    """Into configurations of the model's own: another model may share the object it was made of."""
+    outer = getattr(model, "config", None)
+    old = {id(config): config for config in [outer, *(bare.config for bare in inner)] if config}
+    own = {key: copy.deepcopy(config) for key, config in old.items()}
+    for config in own.values():
+        setattr(config, backbones.REMOVED, removed)
+    for module in model.modules():
+        if id(vars(module).get("config")) in own:
+            module.config = own[id(module.config)]
 
 
 def cut_as_configured(model: Any) -> None:
@@ -66,16 +71,20 @@ def cut_as_configured(model: Any) -> None:
             setattr(model.config, backbones.REMOVED, {str(k): v for k, v in gone.items()})
 
 
-def load_pruned(folder: str | Path) -> Any:
-    """A plain transformers model that was pruned and written by `save_pretrained`."""
+def load_pruned(folder: str | Path, config: Any = None) -> Any:
+    """A plain transformers model that was pruned and written by `save_pretrained`.
+
+    `config` replaces the folder's own, for settings that change no shape.
+    """
     import transformers
     from safetensors.torch import load_file
 
     folder = Path(folder)
     if not (folder / "config.json").is_file():
         raise InputError(f"{folder}: no model there (config.json is missing)")
-    with backbones.quiet():
-        config = transformers.AutoConfig.from_pretrained(str(folder))
+    if config is None:
+        with backbones.quiet():
+            config = transformers.AutoConfig.from_pretrained(str(folder))
     names = config.architectures or []
     model_class = getattr(transformers, names[0], None) if names else None
     if model_class is None:
@@ -89,8 +98,11 @@ def load_pruned(folder: str | Path) -> Any:
     with backbones.quiet():
         model = model_class(config)
     cut_as_configured(model.base_model)
-    missing, unexpected = model.load_state_dict(weights, strict=False)
+    # The stored tensors themselves become the parameters, in the number format they were saved in.
+    missing, unexpected = model.load_state_dict(weights, strict=False, assign=True)
     model.tie_weights()
+    if (folder / "generation_config.json").is_file():
+        model.generation_config = transformers.GenerationConfig.from_pretrained(str(folder))
     unknown = set(missing) - set(getattr(model, "all_tied_weights_keys", {}) or {})
     if unknown or unexpected:
         name = sorted([*unknown, *unexpected])[0]
@@ -140,7 +152,7 @@ def _cut(model: Any, heads: list[Head]) -> None:
         if model.config.model_type == "mpnet":
             left = [head for head in present[layer] if head not in gone]
             _slice_position_bias(slot.attention, left)
-        if not kept and model.config.model_type in _NEEDS_A_HEAD:
+        if not kept:
             _empty(model, family, layer)
 
 
@@ -152,7 +164,7 @@ def _cut_layer(slot: HeadSlot, family: Family, kept: list[int], heads: int, grou
             continue
         owned = _owned_rows(layout, kept, heads, _rows(part), group)
         if isinstance(part, nn.Parameter):
-            setattr(slot.attention, name, nn.Parameter(part.detach()[owned].clone()))
+            _replace(slot.attention, name, part.detach()[owned])
         else:
             _keep_outputs(part, owned)
     if family.counts:
@@ -248,13 +260,18 @@ class EmptiedAttention(nn.Module):
         if output is not None:  # the output projection is part of the attention module
             setattr(self, output_name, output)
 
-    def forward(self, states: Tensor, past_key_values: Any = None, *_: Any, **__: Any) -> Any:
+    def forward(
+        self, hidden_states: Tensor, past_key_values: Any = None, *_: Any, **__: Any
+    ) -> Any:
+        states = hidden_states  # the name that families pass it by
         if hasattr(past_key_values, "update"):  # a decoder counts the tokens it has read there
             nothing = states.new_zeros(len(states), 0, states.shape[1], 1)
             past_key_values.update(nothing, nothing, self.layer)
         output = getattr(self, self.output_name, None)
         if output is None:
             return self.returns((states.new_zeros(*states.shape[:-1], 0), None))
+        if output.bias is None:
+            return self.returns((torch.zeros_like(states), None))
         return self.returns((output.bias.expand(*states.shape[:-1], -1), None))
 
 
@@ -269,8 +286,6 @@ def _empty(model: Any, family: Family, layer: int) -> None:
 
 def with_zeroed_heads(model: Any) -> Any:
     """A copy of a pruned bare model at full size, the removed heads filled with zeros."""
-    import copy
-
     config = copy.deepcopy(model.config)
     delattr(config, backbones.REMOVED)
     full = backbones.build_bare(config, None, seed=0)

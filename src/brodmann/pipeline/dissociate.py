@@ -20,7 +20,7 @@ def dissociate(config: Config, base: Path, report: Any) -> Dissociation:
     tasks = tasks_of(config, base)
     if len(tasks) < 2:
         raise InputError(f"{config.folder}: dissociation needs at least two tasks")
-    with opened(config, tasks) as folder:
+    with opened(config, tasks, keep=True) as folder:
         return dissociate_in(folder, config, tasks, report)
 
 

@@ -14,7 +14,7 @@ from brodmann.pipeline.train import tasks_of
 def evaluate(config: Config, base: Path, report: Any) -> dict[str, Any]:
     trained(config)
     tasks = tasks_of(config, base)
-    with opened(config, tasks) as folder:
+    with opened(config, tasks, keep=True) as folder:
         return evaluate_in(folder, config, tasks, report)
 
 

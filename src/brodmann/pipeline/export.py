@@ -16,6 +16,8 @@ def export(
 
     if form not in FORMS:
         raise InputError(f"--to {form}: unknown form{did_you_mean(form, FORMS)}")
+    if zeroed and form == "onnx":
+        raise InputError("--zeroed is for --to transformers: ONNX holds removed heads as they are")
     model = MultiTaskModel.from_pretrained(source)
     model.spec(task)
     folder = out or source / f"{task}-{form}"

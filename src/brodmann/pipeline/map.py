@@ -16,7 +16,7 @@ FILE = "importance.json"
 def map_heads(config: Config, base: Path, report: Any) -> HeadScores:
     trained(config)
     tasks = tasks_of(config, base)
-    with opened(config, tasks) as folder:
+    with opened(config, tasks, keep=True) as folder:
         return map_in(folder, config, tasks, report)
 
 

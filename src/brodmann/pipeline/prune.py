@@ -33,7 +33,7 @@ def prune(
 
     trained(config)
     tasks = tasks_of(config, base)
-    with opened(config, tasks) as folder:
+    with opened(config, tasks, keep=True) as folder:
         scores = map_in(folder, config, tasks, lambda event, facts: None)
     if task is not None:
         scores.of(task)
@@ -42,7 +42,9 @@ def prune(
     heads = chosen_heads(
         scores, alpha, order, task, group=group_size(small.bare_models()[0]), seed=config.seed
     )
-    target = to or folder / f"pruned-{order}-{100 * alpha:g}{'-' + task if task else ''}"
+    target = checked_target(
+        to or folder / f"pruned-{order}-{100 * alpha:g}{'-' + task if task else ''}"
+    )
     prune_heads(small, heads)
     report("stage", {"text": f"removed {len(heads)} of {scores.heads} heads, scoring"})
     before, after = (_scores(model, tasks, config) for model in (full, small))
@@ -67,6 +69,20 @@ def prune(
     return result
 
 
+def checked_target(target: Path) -> Path:
+    """A new folder, or one that holds an earlier pruned model: never a full model's."""
+    from brodmann.artifacts import read_json
+    from brodmann.models.backbone import REMOVED
+    from brodmann.models.multitask import is_model_folder
+
+    if is_model_folder(target):
+        if not read_json(target / "config.json")["backbone"].get(REMOVED):
+            raise InputError(f"{target}: holds a model with all its heads: name another folder")
+    elif target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise InputError(f"{target}: holds other files: name a new folder")
+    return target
+
+
 def chosen_heads(
     scores: HeadScores, alpha: float, order: str, task: str | None, *, group: int, seed: int
 ) -> list[Head]:
@@ -88,6 +104,11 @@ def chosen_heads(
     sign = -1 if order == "top" else 1
     ranked = sorted(present, key=lambda place: (sign * by_group[place], place))
     count = share_of(alpha, scores.heads) // group
+    if count < 1:
+        raise InputError(
+            f"alpha = {alpha} of {scores.heads} heads is less than one group of {group} heads that "
+            "share their keys"
+        )
     return sorted(
         (layer, place * group + within)
         for layer, place in ranked[:count]

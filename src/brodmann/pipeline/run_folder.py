@@ -13,8 +13,14 @@ from brodmann.errors import InputError
 
 
 @contextlib.contextmanager
-def opened(config: Config, tasks: list[Task], *, main: bool = True) -> Iterator[Path]:
-    """The locked run folder of this configuration, new or to be continued."""
+def opened(
+    config: Config, tasks: list[Task], *, main: bool = True, keep: bool = False
+) -> Iterator[Path]:
+    """The locked run folder of this configuration, new or to be continued.
+
+    `keep` leaves the configuration stored there as it is: one stage measured differently by the
+    way (`--set`) does not change what the run says of itself.
+    """
     import torch
 
     folder = config.folder
@@ -26,7 +32,8 @@ def opened(config: Config, tasks: list[Task], *, main: bool = True) -> Iterator[
     check_folder(config, tasks)
     with artifacts.locked(folder):
         artifacts.sweep_leftovers(folder)
-        artifacts.write_text(folder / "config.toml", to_toml(config.resolved()))
+        if not keep or not (folder / "config.toml").is_file():
+            artifacts.write_text(folder / "config.toml", to_toml(config.resolved()))
         record_provenance(folder, config, tasks)
         yield folder
 

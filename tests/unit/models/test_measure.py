@@ -127,6 +127,94 @@ def test_a_loss_that_is_not_one_a_row_is_refused() -> None:
         bm.head_importance(model, {"t": [padded_inputs()]})
 
 
+@pytest.mark.parametrize(
+    ("outputs", "problem", "labels"),
+    [
+        (1, None, [[0.5], [2.0], [-3.0]]),
+        (3, "regression", [[0.5, 1, 2], [2, 0, 1], [-3, 0, 0]]),
+        (3, None, [[1.0, 0, 1], [0, 0, 1], [1, 1, 0]]),
+        (3, None, [2, 0, 1]),
+    ],
+)
+def test_the_problem_is_what_transformers_takes_it_for(
+    outputs: int, problem: str | None, labels: Any
+) -> None:
+    from brodmann.models.stock_losses import stock_loss
+
+    config = CONFIGS["bert"]()
+    config.num_labels, config.problem_type = outputs, problem
+    model = tf.AutoModelForSequenceClassification.from_config(config).eval()
+    batch = {**padded_inputs(), "labels": torch.tensor(labels)}
+    with torch.no_grad():
+        found = model(**batch)
+    before = {**vars(config)}.get("problem_type")
+    assert before == problem or problem is None  # transformers may write it down itself
+    torch.testing.assert_close(stock_loss(found, batch, config).mean(), found.loss)
+
+
+def test_places_beyond_the_text_do_not_count() -> None:
+    from brodmann.models.stock_losses import stock_loss
+
+    model = tiny("bert", auto=tf.AutoModelForQuestionAnswering)
+    batch = {**padded_inputs(), "start_positions": torch.tensor([1, 99, 2])}
+    batch["end_positions"] = torch.tensor([2, 99, 3])
+    with torch.no_grad():
+        found = model(**batch)
+    losses = stock_loss(found, batch)
+    assert losses[1] == 0
+    torch.testing.assert_close(losses[[0, 2]].mean(), found.loss)
+
+
+def test_a_compiled_model_is_measured_as_the_plain_one() -> None:
+    model = tiny("bert", auto=tf.AutoModelForSequenceClassification)
+    batches = batches_for(model, tf.AutoModelForSequenceClassification)
+    plain = bm.head_importance(model, {"t": batches})
+    compiled = torch.compile(model, backend="eager")
+    fresh = bm.head_importance(compiled, {"t": batches})
+    with torch.no_grad():
+        compiled(**batches[0])
+    called = bm.head_importance(compiled, {"t": batches})
+    assert np.array_equal(plain.values, fresh.values)
+    assert np.array_equal(plain.values, called.values)
+
+
+def test_choices_are_rows_of_one_example() -> None:
+    model = tiny("bert", auto=tf.AutoModelForMultipleChoice)
+    inputs = {name: torch.stack([t, t.flip(0)], 1) for name, t in padded_inputs().items()}
+    batch = {**inputs, "labels": torch.tensor([0, 1, 0])}
+    scores = bm.head_importance(model, {"t": [batch]}).of("t")
+    total = np.zeros((2, 4))
+    for row in range(3):
+        gates = torch.ones(2, 4, requires_grad=True)
+        with bm.head_gates(model, gates):
+            loss = model(**{name: tensor[row : row + 1] for name, tensor in batch.items()}).loss
+        total += torch.autograd.grad(loss, gates)[0].abs().numpy()
+    np.testing.assert_allclose(scores, total / 3, rtol=1e-3, atol=1e-6)
+    assert bm.head_importance(model, {"t": [batch]}, granularity="token").values.shape == (1, 2, 4)
+
+
+def test_an_encoder_that_reads_two_texts_in_one_pass() -> None:
+    class Twice(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.encoder = tiny("bert")
+
+        def forward(self, input_ids: Any, attention_mask: Any) -> torch.Tensor:
+            def read(ids: Any) -> torch.Tensor:
+                return self.encoder(input_ids=ids, attention_mask=attention_mask).pooler_output
+
+            return (read(input_ids) * read(input_ids.flip(1))).sum(dim=1)
+
+    model, batch = Twice(), padded_inputs()
+    batch["attention_mask"] = torch.ones_like(batch["attention_mask"])
+    scores = bm.head_importance(model, {"t": [batch]}, loss=lambda out, batch: out.square())
+    gates = torch.ones(3, 2, 4, requires_grad=True)
+    with bm.head_gates(model, gates):
+        loss = model(**batch).square().sum()
+    expected = torch.autograd.grad(loss, gates)[0].abs().mean(dim=0)
+    np.testing.assert_allclose(scores.of("t"), expected, rtol=1e-3)
+
+
 def test_tokens_are_counted_once_and_padding_never() -> None:
     model = tiny("bert", auto=tf.AutoModelForSequenceClassification)
     batch = batches_for(model, tf.AutoModelForSequenceClassification)[0]

@@ -61,6 +61,62 @@ def test_removal_in_steps_keeps_the_first_numbers(family: str) -> None:
     assert len(scores.least(1.0)) == 5 and (0, 1) not in scores.least(1.0)
 
 
+def test_another_model_of_the_same_configuration_is_left_alone() -> None:
+    config = CONFIGS["bert"]()
+    full, small = (tf.BertForSequenceClassification(config).eval() for _ in "ab")
+    small.load_state_dict(full.state_dict())
+    inputs = padded_inputs()
+    with bm.head_gates(full, off=[(0, 2)]):
+        before = answers(full, inputs)
+    bm.prune_heads(small, [(0, 0), (0, 1)])
+    with bm.head_gates(full, off=[(0, 2)]):
+        assert torch.equal(answers(full, inputs), before)
+    assert not hasattr(config, "removed_heads") and not hasattr(full.config, "removed_heads")
+    assert small.config is small.bert.config is small.bert.encoder.config
+    assert small.bert.encoder.layer[0].attention.self.config is small.config
+
+
+@pytest.mark.parametrize("family", ["bert", "llama", "qwen3", "modernbert"])
+def test_the_number_format_is_kept(family: str, tmp_path: Path) -> None:
+    auto = tf.AutoModelForSequenceClassification
+    model = auto.from_config(CONFIGS[family](), dtype=torch.bfloat16).eval()
+    bm.prune_heads(model, SOME).save_pretrained(tmp_path)
+    loaded = bm.load_pruned(tmp_path)
+    assert {p.dtype for p in loaded.parameters()} == {torch.bfloat16}
+    inputs = padded_inputs()
+    torch.testing.assert_close(answers(loaded, inputs), answers(model, inputs))
+
+
+def test_tied_weights_and_generation_settings_survive(tmp_path: Path) -> None:
+    model = tiny("gpt2", auto=tf.AutoModelForCausalLM)
+    model.generation_config.max_new_tokens = 3
+    bm.prune_heads(model, SOME).save_pretrained(tmp_path)
+    loaded = bm.load_pruned(tmp_path)
+    assert loaded.lm_head.weight is loaded.transformer.wte.weight
+    assert loaded.generation_config.max_new_tokens == 3
+
+
+def test_frozen_parts_stay_frozen() -> None:
+    model = tiny("deberta").requires_grad_(False)
+    bm.prune_heads(model, SOME)
+    assert not any(parameter.requires_grad for parameter in model.parameters())
+
+
+def test_a_pruned_plain_model_is_a_backbone(tmp_path: Path, tasks_of_every_kind: list[Any]) -> None:
+    from brodmann.models.tiny import tiny_config, tiny_tokenizer
+
+    plain = tf.AutoModel.from_config(tiny_config())
+    bm.prune_heads(plain, [(0, 0), (2, 3)]).save_pretrained(tmp_path)
+    tiny_tokenizer().save_pretrained(tmp_path)
+    model = bm.MultiTaskModel.from_pretrained(tmp_path, tasks_of_every_kind[:1])
+    query = model.bare_models()[0].encoder.layer[0].attention.self.query
+    assert query.weight.shape == (48, 64)
+    model.save_pretrained(tmp_path / "saved")
+    again = bm.MultiTaskModel.from_pretrained(tmp_path / "saved")
+    texts = ["the red cat"]
+    assert again.predict("single", texts) == model.eval().predict("single", texts)
+
+
 def test_a_pruned_model_can_go_on_learning() -> None:
     model = bm.prune_heads(tiny("bert", auto=tf.AutoModelForSequenceClassification), WHOLE)
     model.train()
