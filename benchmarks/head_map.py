@@ -279,7 +279,7 @@ def main() -> None:
         },
         "threads": torch.get_num_threads(),
         "text": "SST-2 and QNLI" if arguments.data else "built-in",
-        "provenance": provenance(),
+        "provenance": {k: v for k, v in provenance().items() if k in ("versions", "processor")},
     }
     text = json.dumps(result, indent=1)
     print(text)

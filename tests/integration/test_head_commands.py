@@ -201,6 +201,13 @@ def test_onnx_answers_the_same(trained: Path, tmp_path: Path, command: Command) 
         assert one == pytest.approx(other, abs=1e-5)
 
 
+def test_onnx_of_a_model_without_any_head(trained: Path, tmp_path: Path, command: Command) -> None:
+    assert command("prune", trained, "--alpha", 1, "--to", tmp_path / "none")[0] == 0
+    words = ("export", tmp_path / "none", "--task", "topic", "--to", "onnx")
+    code, out, err = command(*words, "--out", tmp_path / "onnx")
+    assert (code, err) == (0, "") and "agrees with torch" in out
+
+
 GRID = """
 [grid]
 pairs = true
