@@ -5,6 +5,8 @@ from typing import Any
 import torch
 import transformers as tf
 
+from brodmann.models.backbone import FAMILIES, Family
+
 SMALL: dict[str, Any] = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
 SMALL |= {"intermediate_size": 37, "vocab_size": 99, "max_position_embeddings": 64}
 SMALL |= {"pad_token_id": 1}
@@ -23,6 +25,9 @@ CONFIGS: dict[str, Any] = {
     "modernbert": lambda: tf.ModernBertConfig(**SMALL, **NAMED, cls_token_id=3, sep_token_id=2),
     "deberta": lambda: tf.DebertaConfig(**SMALL, **RELATIVE),
     "deberta-v2": lambda: tf.DebertaV2Config(**SMALL, **RELATIVE, position_buckets=8),
+    "deberta-v3": lambda: tf.DebertaV2Config(
+        **SMALL, **RELATIVE, position_buckets=8, share_att_key=True, norm_rel_ebd="layer_norm"
+    ),
     "gpt2": lambda: tf.GPT2Config(
         n_embd=32, n_layer=2, n_head=4, vocab_size=99, n_positions=64, pad_token_id=1, **NAMED
     ),
@@ -34,6 +39,10 @@ CONFIGS: dict[str, Any] = {
     "qwen2": lambda: tf.Qwen2Config(**SMALL, num_key_value_heads=2),
     "qwen3": lambda: tf.Qwen3Config(**SMALL, num_key_value_heads=2, head_dim=8),
 }
+
+
+def record(name: str) -> Family:
+    return FAMILIES[CONFIGS[name]().model_type]
 
 
 def shaken(model: Any) -> Any:

@@ -31,7 +31,7 @@ def head_importance(
     model: Any,
     tasks: Sequence[Task] | Mapping[str, Any],
     *,
-    examples: int | None = 1000,
+    examples: int | Sequence[int] | None = 1000,
     split: str = "train",
     estimator: str = "gradient",
     granularity: str = "example",
@@ -46,10 +46,10 @@ def head_importance(
 ) -> HeadScores:
     """Scores of every task, layer and head.
 
-    With a multi-task model, `tasks` are its tasks, and `examples` of each (all if None) are drawn
-    from `split` by `seed`. With any other transformers model, `tasks` maps names to lists of
-    batches (dicts of tensors), and `loss(outputs, batch)` returns one loss a row; left out, it is
-    that of the model's own labels. `iterative` takes the least important `step` of the heads away,
+    With a multi-task model, `tasks` are its tasks, and `examples` of each are drawn from `split` by
+    `seed` (all if None; a list names them by place). With any other transformers model, `tasks`
+    maps names to lists of batches (dicts of tensors), and `loss(outputs, batch)` returns one loss a
+    row; left out, it is that of the model's own labels. `iterative` takes the least important `step` of the heads away,
     scores again, until the share `alpha` is gone; its scores are the places in that order.
     """
     if estimator not in ESTIMATORS:
@@ -84,7 +84,8 @@ def head_importance(
         "normalize": "none",
     }
     if not isinstance(tasks, Mapping):  # own batches are taken as they are
-        settings |= {"examples": examples, "split": split, "seed": seed, "precision": precision}
+        count = examples if examples is None or isinstance(examples, int) else list(examples)
+        settings |= {"examples": count, "split": split, "seed": seed, "precision": precision}
     if estimator == "iterative":
         settings |= {"step": step, "alpha": alpha}
     scores = HeadScores(tuple(probes), np.stack(values), settings, tuple(removed))
@@ -101,7 +102,7 @@ def passes(estimator: str, heads: int, step: float = 0.1, alpha: float = 1.0) ->
 def _probes(
     model: Any,
     tasks: Any,
-    examples: int | None,
+    examples: int | Sequence[int] | None,
     split: str,
     loss: Any,
     seed: int,
@@ -143,8 +144,13 @@ def _probes(
     return found
 
 
-def drawn(available: int, wanted: int | None, seed: int) -> Array:
-    """Which examples: `wanted` of them without replacement, in their own order."""
+def drawn(available: int, wanted: int | Sequence[int] | None, seed: int) -> Array:
+    """Which examples: those named, or `wanted` of them without replacement, in their own order."""
+    if wanted is not None and not isinstance(wanted, int):
+        places = np.asarray(wanted, dtype=int)
+        if not len(places) or places.min() < 0 or places.max() >= available:
+            raise InputError(f"examples: expected places from 0 to {available - 1}")
+        return places
     if wanted is not None and wanted < 1:
         raise InputError(f"examples = {wanted}: expected at least 1")
     if wanted is None or wanted >= available:

@@ -5,18 +5,19 @@ from typing import Any
 import pytest
 import torch
 import transformers as tf
-from tests.families import CONFIGS, padded_inputs, tiny
+from tests.families import CONFIGS, padded_inputs, record, tiny
 
 import brodmann as bm
-from brodmann.models.backbone import FAMILIES, head_shape, head_slots
+from brodmann.models.backbone import head_shape, head_slots
 from brodmann.models.gates import _in_force
 
 OFF = [(0, 1), (0, 2), (1, 3)]
+WITHOUT_SDPA = ("mpnet", "deberta", "deberta-v2", "openai-gpt")
 CASES = [
     (family, attention)
     for family in CONFIGS
     for attention in ("eager", "sdpa")
-    if attention == "eager" or family not in ("mpnet", "deberta", "deberta-v2", "openai-gpt")
+    if attention == "eager" or CONFIGS[family]().model_type not in WITHOUT_SDPA
 ]
 
 
@@ -51,13 +52,13 @@ def test_a_gate_of_zero_is_the_heads_slice_set_to_zero(family: str, attention: s
     with bm.head_gates(model, torch.ones(2, 4)):
         assert torch.equal(states(model, **inputs), plain)
     off = OFF
-    if FAMILIES[family].shared_layers:
+    if record(family).shared_layers:
         off = [(0, 1), (1, 1)]  # the weights are those of both layers
     with bm.head_gates(model, off=off):
         gated = states(model, **inputs)
     assert not torch.allclose(gated, plain, atol=1e-3)
     assert hooks_of(model) == 0 and not _in_force
-    zero_slices(model, off[:1] if FAMILIES[family].shared_layers else off)
+    zero_slices(model, off[:1] if record(family).shared_layers else off)
     torch.testing.assert_close(gated, states(model, **inputs), rtol=1e-5, atol=1e-5)
 
 

@@ -312,6 +312,11 @@ def test_the_draw_depends_on_its_seed_and_the_batch_size_changes_nothing(
     other = bm.head_importance(model, tasks, examples=5, seed=2)
     np.testing.assert_allclose(one.values, same.values, rtol=1e-4)
     assert not np.allclose(one.values, other.values, rtol=1e-3)
+    whole = bm.head_importance(model, tasks[:1], examples=[0, 1, 2, 3])
+    halves = [bm.head_importance(model, tasks[:1], examples=pair) for pair in ([0, 2], [3, 1])]
+    np.testing.assert_allclose(whole.values, (halves[0].values + halves[1].values) / 2, rtol=1e-4)
+    with pytest.raises(bm.InputError, match="expected places from 0 to 15"):
+        bm.head_importance(model, tasks, examples=[16])
     with pytest.raises(bm.InputError, match="has no split 'test'"):
         bm.head_importance(model, tasks, split="test")
     with pytest.raises(bm.InputError, match="unknown estimator 'gradent'; did you mean 'gradient'"):

@@ -6,12 +6,11 @@ from typing import Any
 import pytest
 import torch
 import transformers as tf
-from tests.families import CONFIGS, padded_inputs, tiny
+from tests.families import CONFIGS, padded_inputs, record, tiny
 
 import brodmann as bm
-from brodmann.models.backbone import FAMILIES
 
-REMOVABLE = [family for family in CONFIGS if not FAMILIES[family].shared_layers]
+REMOVABLE = [family for family in CONFIGS if not record(family).shared_layers]
 SOME = [(0, 0), (0, 1), (1, 2), (1, 3)]
 WHOLE = [(0, 0), (0, 1), (0, 2), (0, 3), (1, 0), (1, 1)]
 

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 import torch
 import transformers as tf
-from tests.families import CONFIGS
+from tests.families import CONFIGS, record
 
-from brodmann.models.backbone import FAMILIES, layers_of
+from brodmann.models.backbone import layers_of
 from brodmann.models.task_heads import TaskHead
 
 FORMS: dict[str, Any] = {
@@ -73,9 +73,9 @@ def test_a_head_keeps_no_states_between_calls() -> None:
     assert head.stock.bert.states is None
 
 
-@pytest.mark.parametrize("family", [name for name in CONFIGS if not FAMILIES[name].shared_layers])
+@pytest.mark.parametrize("family", [name for name in CONFIGS if not record(name).shared_layers])
 def test_the_record_of_a_family_finds_its_layers(family: str) -> None:
     model = tf.AutoModel.from_config(CONFIGS[family]())
     assert len(layers_of(model)) == 2
-    for path in FAMILIES[family].embeddings[:1]:
+    for path in record(family).embeddings[:1]:
         assert sum(p.numel() for p in model.get_submodule(path).parameters()) > 99
