@@ -49,8 +49,9 @@ def head_importance(
     With a multi-task model, `tasks` are its tasks, and `examples` of each are drawn from `split` by
     `seed` (all if None; a list names them by place). With any other transformers model, `tasks`
     maps names to lists of batches (dicts of tensors), and `loss(outputs, batch)` returns one loss a
-    row; left out, it is that of the model's own labels. `iterative` takes the least important `step` of the heads away,
-    scores again, until the share `alpha` is gone; its scores are the places in that order.
+    row; left out, it is that of the model's own labels. `iterative` takes the least important
+    `step` of the heads away, scores again, until the share `alpha` is gone; its scores are the
+    places in that order.
     """
     if estimator not in ESTIMATORS:
         raise InputError(f"unknown estimator '{estimator}'{did_you_mean(estimator, ESTIMATORS)}")
