@@ -37,7 +37,7 @@ from training import mixed_rows
 import brodmann as bm
 from brodmann.artifacts import provenance
 from brodmann.data.batches import evaluation_order, make_batch
-from brodmann.models.backbone import head_slots
+from brodmann.models.families import head_slots
 
 LENGTH, BATCH = 128, 32
 

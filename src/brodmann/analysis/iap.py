@@ -123,7 +123,7 @@ def forward_passes(tasks: int, shares: int, draws: int) -> int:
 def _check(
     model: Any, tasks: Sequence[Task], scores: HeadScores, split: str, draws: int, resamples: int
 ) -> None:
-    from brodmann.models.backbone import head_shape, kept_heads
+    from brodmann.models.families import head_shape, kept_heads
 
     if len(tasks) < 2:
         raise InputError("dissociation needs at least two tasks")

@@ -57,7 +57,7 @@ def head_importance(
         raise InputError(f"unknown estimator '{estimator}'{did_you_mean(estimator, ESTIMATORS)}")
     if granularity == "token" and estimator not in ("gradient", "iterative"):
         raise InputError(f"granularity 'token' does not go with the estimator '{estimator}'")
-    from brodmann.models.backbone import bare_models, kept_heads
+    from brodmann.models.families import bare_models, kept_heads
     from brodmann.models.measure import GRANULARITIES
     from brodmann.models.precision import PRECISIONS
 
@@ -114,7 +114,7 @@ def _probes(
     from brodmann.models.multitask import MultiTaskModel
 
     if isinstance(tasks, Mapping):
-        from brodmann.models.backbone import unwrapped
+        from brodmann.models.families import unwrapped
         from brodmann.models.stock_losses import stock_loss
 
         config = getattr(unwrapped(model), "config", None)

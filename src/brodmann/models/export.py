@@ -18,7 +18,8 @@ from torch import Tensor, nn
 
 from brodmann.artifacts import whole_folder
 from brodmann.errors import InputError
-from brodmann.models.backbone import REMOVED, quiet, removed_heads
+from brodmann.models.backbone import quiet
+from brodmann.models.families import REMOVED, removed_heads
 from brodmann.models.task_heads import TaskHead, module_key
 
 ONNX_INSTALL = "pip install 'brodmann[onnx]'"

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from brodmann.errors import InputError
-from brodmann.models.backbone import bare_models, head_shape, head_slots, kept_heads
+from brodmann.models.families import bare_models, head_shape, head_slots, kept_heads
 
 Head = tuple[int, int]  # (layer, head), counted from 0
 

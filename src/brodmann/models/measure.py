@@ -27,8 +27,8 @@ from brodmann.artifacts import Array
 from brodmann.data.batches import make_batch
 from brodmann.data.encoding import Encoded
 from brodmann.errors import InputError
-from brodmann.models.backbone import bare_models, head_shape, head_slots, kept_heads
 from brodmann.models.evaluate import share_of_processes
+from brodmann.models.families import bare_models, head_shape, head_slots, kept_heads
 from brodmann.models.gates import Head, head_gates, without_compilation
 from brodmann.models.precision import autocast
 

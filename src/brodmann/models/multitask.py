@@ -20,6 +20,7 @@ from brodmann.data.tasks import Example, Task, TaskSpec
 from brodmann.errors import InputError, did_you_mean
 from brodmann.models import ARCHITECTURES
 from brodmann.models import backbone as backbones
+from brodmann.models.families import bare_models
 from brodmann.models.task_heads import TaskHead, module_key
 
 FORMAT = "brodmann multi-task model"
@@ -132,7 +133,7 @@ class MultiTaskModel(nn.Module):
 
     def bare_models(self) -> list[Any]:
         """The transformers models inside the encoder (one when they are shared)."""
-        return backbones.bare_models(self)
+        return bare_models(self)
 
     def encoder_module(self) -> Any:
         return self.encoder

@@ -18,7 +18,8 @@ from torch import Tensor, nn
 
 from brodmann.errors import InputError
 from brodmann.models import backbone as backbones
-from brodmann.models.backbone import Family, HeadSlot
+from brodmann.models import families
+from brodmann.models.families import Family, HeadSlot
 from brodmann.models.gates import Head, checked_heads
 
 
@@ -27,14 +28,14 @@ def prune_heads(model: Any, heads: Iterable[Head]) -> Any:
 
     The model itself is changed. Heads are named by their first numbers, however many are gone.
     """
-    inner = backbones.bare_models(model)
-    shape = backbones.head_shape(inner[0])
-    if any(backbones.head_shape(bare) != shape for bare in inner):
+    inner = families.bare_models(model)
+    shape = families.head_shape(inner[0])
+    if any(families.head_shape(bare) != shape for bare in inner):
         raise InputError("the model holds encoders of different sizes: prune them one by one")
     asked = checked_heads(heads, shape)
     for bare in inner:
         _check_removable(bare, asked)
-    before = backbones.removed_heads(inner[0].config)
+    before = families.removed_heads(inner[0].config)
     new = [(layer, head) for layer, head in asked if head not in before.get(layer, ())]
     for bare in inner:
         _cut(bare, new)
@@ -42,7 +43,7 @@ def prune_heads(model: Any, heads: Iterable[Head]) -> Any:
     for layer, head in new:
         gone[layer] = sorted([*gone.get(layer, []), head])
     written = {str(layer): gone[layer] for layer in sorted(gone)}
-    _write_down(backbones.unwrapped(model), inner, written)
+    _write_down(families.unwrapped(model), inner, written)
     return model
 
 
@@ -52,7 +53,7 @@ def _write_down(model: Any, inner: list[Any], removed: dict[str, list[int]]) -> 
     old = {id(config): config for config in [outer, *(bare.config for bare in inner)] if config}
     own = {key: copy.deepcopy(config) for key, config in old.items()}
     for config in own.values():
-        setattr(config, backbones.REMOVED, removed)
+        setattr(config, families.REMOVED, removed)
     for module in model.modules():
         if id(vars(module).get("config")) in own:
             module.config = own[id(module.config)]
@@ -60,15 +61,15 @@ def _write_down(model: Any, inner: list[Any], removed: dict[str, list[int]]) -> 
 
 def cut_as_configured(model: Any) -> None:
     """Bring a freshly built bare model to the shape that its configuration tells."""
-    gone = backbones.removed_heads(model.config)
+    gone = families.removed_heads(model.config)
     heads = [(layer, head) for layer, several in gone.items() for head in several]
     if heads:
-        setattr(model.config, backbones.REMOVED, {})  # it still has them all
+        setattr(model.config, families.REMOVED, {})  # it still has them all
         try:
             _check_removable(model, heads)
             _cut(model, heads)
         finally:
-            setattr(model.config, backbones.REMOVED, {str(k): v for k, v in gone.items()})
+            setattr(model.config, families.REMOVED, {str(k): v for k, v in gone.items()})
 
 
 def load_pruned(folder: str | Path, config: Any = None) -> Any:
@@ -111,7 +112,7 @@ def load_pruned(folder: str | Path, config: Any = None) -> Any:
 
 
 def _check_removable(model: Any, heads: list[Head]) -> None:
-    family = backbones.family_of(model)
+    family = families.family_of(model)
     if family.shared_layers:
         raise InputError(
             f"{type(model).__name__}: its layers share their weights, so a head of one layer "
@@ -134,16 +135,16 @@ def _check_removable(model: Any, heads: list[Head]) -> None:
 
 def group_size(model: Any) -> int:
     """How many query heads share one key-value head: 1 unless the family groups them."""
-    if not backbones.family_of(model).grouped:
+    if not families.family_of(model).grouped:
         return 1
     return int(model.config.num_attention_heads // model.config.num_key_value_heads)
 
 
 def _cut(model: Any, heads: list[Head]) -> None:
-    family = backbones.family_of(model)
-    present = backbones.kept_heads(model)
+    family = families.family_of(model)
+    present = families.kept_heads(model)
     group = group_size(model)
-    for layer, slot in enumerate(backbones.head_slots(model)):
+    for layer, slot in enumerate(families.head_slots(model)):
         gone = {head for place, head in heads if place == layer}
         if not gone:
             continue
@@ -276,7 +277,7 @@ class EmptiedAttention(nn.Module):
 
 
 def _empty(model: Any, family: Family, layer: int) -> None:
-    module = backbones.layers_of(model)[layer]
+    module = families.layers_of(model)[layer]
     inside, _, name = family.output.rpartition(".")
     within = module.get_submodule(family.output) if inside == family.attention else None
     parent, _, last = family.attention.rpartition(".")
@@ -287,17 +288,17 @@ def _empty(model: Any, family: Family, layer: int) -> None:
 def with_zeroed_heads(model: Any) -> Any:
     """A copy of a pruned bare model at full size, the removed heads filled with zeros."""
     config = copy.deepcopy(model.config)
-    delattr(config, backbones.REMOVED)
+    delattr(config, families.REMOVED)
     full = backbones.build_bare(config, None, seed=0)
     whole, cut = full.state_dict(), model.state_dict()
     for name, value in cut.items():
         if whole[name].shape == value.shape:
             whole[name] = value.clone()
-    family, group = backbones.family_of(full), group_size(full)
-    heads = backbones.head_shape(full)[1]
+    family, group = families.family_of(full), group_size(full)
+    heads = families.head_shape(full)[1]
     names = {module: name for name, module in full.named_modules()}
-    for layer, slot in enumerate(backbones.head_slots(full)):
-        kept = backbones.kept_heads(model)[layer]
+    for layer, slot in enumerate(families.head_slots(full)):
+        kept = families.kept_heads(model)[layer]
         if len(kept) == heads:
             continue
         output = f"{names[slot.output]}.weight"

@@ -22,7 +22,7 @@ def map_heads(config: Config, base: Path, report: Any) -> HeadScores:
 
 def map_in(folder: Path, config: Config, tasks: list[Task], report: Any) -> HeadScores:
     """The scores that the configuration asks for: those that are there, or measured now."""
-    from brodmann.models.backbone import head_shape
+    from brodmann.models.families import head_shape
     from brodmann.models.multitask import MultiTaskModel
 
     request = requested(config)

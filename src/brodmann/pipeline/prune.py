@@ -72,7 +72,7 @@ def prune(
 def checked_target(target: Path) -> Path:
     """A new folder, or one that holds an earlier pruned model: never a full model's."""
     from brodmann.artifacts import read_json
-    from brodmann.models.backbone import REMOVED
+    from brodmann.models.families import REMOVED
     from brodmann.models.multitask import is_model_folder
 
     if is_model_folder(target):

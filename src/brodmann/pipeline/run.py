@@ -16,7 +16,7 @@ from brodmann.pipeline.train import prepare, train_in
 
 def run(config: Config, base: Path, report: Any) -> dict[str, Any]:
     """Train, evaluate, map, dissociate; what a program reads of them."""
-    from brodmann.models.backbone import FAMILIES
+    from brodmann.models.families import FAMILIES
 
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise InputError("run is for one process: under torchrun use `train`, then `run` alone")

@@ -8,7 +8,7 @@ import transformers as tf
 from tests.families import CONFIGS, padded_inputs, record, tiny
 
 import brodmann as bm
-from brodmann.models.backbone import head_shape, head_slots
+from brodmann.models.families import head_shape, head_slots
 from brodmann.models.gates import _in_force
 
 OFF = [(0, 1), (0, 2), (1, 3)]

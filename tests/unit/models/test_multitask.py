@@ -12,7 +12,7 @@ from tests.conftest import every_kind
 import brodmann as bm
 from brodmann.data.batches import make_batch
 from brodmann.data.encoding import encode_task
-from brodmann.models.backbone import layers_of
+from brodmann.models.families import layers_of
 
 
 def pieces(model: Any, tasks: list[Any], items: list[int]) -> list[Any]:
