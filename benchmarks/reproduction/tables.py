@@ -52,12 +52,9 @@ def marked(found: dict[str, Any], place: int) -> str:
 
 def pairs() -> None:
     trained, frozen = cells("pairs"), cells("pairs-frozen")
-    print(
-        "| pair A + B | base A, B | D_A | D_B | D | 95 % | verdict | frozen: D_A | D_B | D |",
-        end="",
-    )
-    print(" paper, BERT-base: D | frozen D |")
-    print("|---" * 12 + "|")
+    header = "pair A + B | base A, B | D_A | D_B | D | 95 % | verdict | frozen: base A, B | D"
+    print(f"| {header} | paper: D | paper, frozen: D |")
+    print("|---" * 11 + "|")
     for label, (paper, paper_frozen) in PAPER.items():
         if label not in trained:
             continue
@@ -65,11 +62,10 @@ def pairs() -> None:
         row = [label.replace("+", " + "), f"{marked(found, 0)}, {marked(found, 1)}"]
         row += [percent(d) for d in (*found["per_task"], found["mean"])]
         row += [bounds(found["intervals"]["mean"]), found["verdicts"][0][1]]
-        row += (
-            ["–"] * 3
-            if control is None
-            else [percent(d) for d in (*control["per_task"], control["mean"])]
-        )
+        if control is None:
+            row += ["–", "–"]
+        else:
+            row += [f"{marked(control, 0)}, {marked(control, 1)}", percent(control["mean"])]
         print("| " + " | ".join([*row, f"{paper}", f"{paper_frozen}"]) + " |")
     for name, study in (("trained", trained), ("frozen", frozen)):
         means = [found["mean"] for found in study.values() if found["mean"] is not None]
