@@ -232,7 +232,7 @@ def removal(rounds: int) -> dict[str, Any]:
     }
 
 
-MEMORY = ("nothing", "ours", "captum", "loop", "forward")
+MEMORY = ("nothing", "ours", "captum", "loop", "forward", "dissociation", "forward, half the heads")
 
 
 def peak_memory(data: Path | None, side: str) -> float:
@@ -250,6 +250,11 @@ def measure_memory(rows: list[dict[str, Any]], side: str) -> None:
         "captum": lambda: sides.captum(sides.by_length),
         "loop": lambda: sides.loop(sides.by_length[:2]),
         "forward": lambda: sides.forwards(sides.by_length),
+        "dissociation": lambda: dissociation(rows, 1),
+        "forward, half the heads": lambda: (
+            bm.prune_heads(sides.model, bm.HeadScores(("t",), np.ones((1, 6, 12))).least(0.5)),
+            sides.forwards(sides.by_length),
+        ),
     }
     work[side]()
     status = Path("/proc/self/status").read_text(encoding="utf-8")  # getrusage keeps the parent's

@@ -209,6 +209,9 @@ with open(f"{sys.argv[1]}/{rank}.json", "w") as file:
     world = torch.distributed.get_world_size() if "RANK" in os.environ else 1
     json.dump({"scores": values, "performance": result.performance, "base": result.base,
                "hooks": hooks, "world": world}, file)
+if "RANK" in os.environ:
+    torch.distributed.barrier()
+    torch.distributed.destroy_process_group()
 """
 
 

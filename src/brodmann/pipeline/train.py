@@ -30,10 +30,10 @@ def check_methods(config: Config) -> None:
 
 def train(config: Config, base: Path, report: Any) -> Path:
     """Train, or go on with what was stopped, or do nothing when the model is there."""
-    from brodmann.training.processes import is_main
+    from brodmann.training.processes import is_main, together
 
     tasks, model = prepare(config, base, report)
-    with opened(config, tasks, main=is_main()) as folder:
+    with together(), opened(config, tasks, main=is_main()) as folder:
         train_in(folder, config, tasks, model, report)
     return folder
 

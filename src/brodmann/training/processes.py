@@ -35,6 +35,19 @@ def accelerator() -> Any:
     return made
 
 
+@contextlib.contextmanager
+def together() -> Iterator[None]:
+    """Processes wait for each other at the end and take leave: one that just exits may abort in
+    the threads of its group while the others still need it."""
+    try:
+        yield
+        if distributed.is_available() and distributed.is_initialized():
+            distributed.barrier()
+    finally:
+        if distributed.is_available() and distributed.is_initialized():
+            distributed.destroy_process_group()
+
+
 def is_main() -> bool:
     """Whether this process writes and prints (known before anything is set up)."""
     return int(os.environ.get("RANK", "0")) == 0
