@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 RESULTS = Path(__file__).parent / "results"
-# SPEC Figure 2, BERT-base, mean D of each pair in percent; BERT* has its encoder frozen.
+# Figure 2 of the paper named in docs/reproduction.md: BERT-base, mean D of each pair in percent,
+# and BERT*, its encoder frozen.
 PAPER = {
     "mnli+qqp": (2.69, 0.30),
     "mnli+qnli": (2.48, 0.54),

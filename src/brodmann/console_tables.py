@@ -33,7 +33,7 @@ def score_table(tasks: list[Any], splits: dict[str, Any]) -> Table:
             f"{100 * results[task.name]['score']:.1f}" if task.name in results else "–"
             for results in splits.values()
         ]
-        table.add_row(task.name, first["metric"], f"{100 * first['trivial']:.1f}", *cells)
+        table.add_row(escape(task.name), first["metric"], f"{100 * first['trivial']:.1f}", *cells)
     return table
 
 
@@ -51,7 +51,7 @@ def head_maps(scores: Any, alpha: float) -> Iterator[Any]:
                 shade = _shade(float(values[layer, head]) / most)
                 text.append(shade * 2, style="bold green" if (layer, head) in chosen else "")
             text.append("\n" if layer else "")
-        panels.append(Panel(text, title=task, expand=False, padding=(0, 1)))
+        panels.append(Panel(text, title=escape(task), expand=False, padding=(0, 1)))
     yield Columns(panels)
     yield Text(
         f"head importance, layer 0 below, fuller is more; green: the top {100 * alpha:g} %",
@@ -85,7 +85,7 @@ def dissociation_table(result: Any) -> Table:
         ]
         random = f"{100 * float(np.mean(result.random[i])):.1f}" if result.random[i] else "–"
         table.add_row(
-            f"{i + 1} {name}",
+            f"{i + 1} {escape(name)}",
             percent(result.base[i]),
             *cells,
             random,
@@ -114,9 +114,11 @@ def dissociation_lines(result: Any) -> list[str]:
             "by their places only"
         )
     for name, reason in result.undefined.items():
-        lines.append(f"[yellow]note:[/yellow] {name} has no D: {reason}")
+        lines.append(f"[yellow]note:[/yellow] {escape(name)} has no D: {reason}")
     for name, reason in result.undertrained.items():
-        lines.append(f"[yellow]note:[/yellow] {name} is undertrained, its D means little: {reason}")
+        lines.append(
+            f"[yellow]note:[/yellow] {escape(name)} is undertrained, its D means little: {reason}"
+        )
     return lines
 
 
@@ -133,7 +135,9 @@ def pruned_table(result: dict[str, Any]) -> Table:
     for title in ("task", "metric", "before", "after"):
         table.add_column(title, justify="left" if title in ("task", "metric") else "right")
     for name, entry in result["scores"].items():
-        table.add_row(name, entry["metric"], percent(entry["before"]), percent(entry["after"]))
+        table.add_row(
+            escape(name), entry["metric"], percent(entry["before"]), percent(entry["after"])
+        )
     return table
 
 
@@ -170,7 +174,7 @@ def grid_lines(summary: dict[str, Any]) -> list[str]:
         lines.append("[dim]* undertrained: near what answers without reading get[/dim]")
     for key, over in summary["over_seeds"].items():
         each = (
-            f"{name} {_mean_spread(value)}"
+            f"{escape(name)} {_mean_spread(value)}"
             for name, value in zip(over["tasks"], over["per_task"], strict=True)
         )
         whole = f"{over['seeds']} seeds: D = {_mean_spread(over['mean'])} %"

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from brodmann.analysis.statistics import mean_and_spread
 from brodmann.artifacts import locked, provenance, read_json, write_json, write_text
 from brodmann.config import Config, apply_override, to_toml
 from brodmann.data.description import checked
@@ -21,7 +22,6 @@ from brodmann.errors import BrodmannError, InputError, Interrupted, did_you_mean
 from brodmann.pipeline import dissociate
 from brodmann.pipeline.run import run
 from brodmann.pipeline.train import tasks_of
-from brodmann.results import mean_and_spread
 
 CELLS = "cells"
 

@@ -1,6 +1,5 @@
 """What the measurements give: head scores and dissociation, saved as JSON, plain numpy inside."""
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -63,22 +62,41 @@ class HeadScores:
         totals = np.abs(self.values).sum(axis=(1, 2), keepdims=True)
         return np.asarray((self.values / np.where(totals > 0, totals, 1)).mean(axis=0))
 
-    def ranking(self, task: str | None = None, *, least: bool = False) -> list[Head]:
-        """Heads from the most (or least) important on, over all layers; ties by (layer, head)."""
-        scores = self.together() if task is None else self.of(task)
+    def ranking(
+        self, task: str | None = None, *, least: bool = False, group: int = 1
+    ) -> list[Head]:
+        """Heads from the most (or least) important on, over all layers; ties by (layer, head).
+
+        `group` heads that stand side by side and share their keys rank together, by their mean.
+        """
+        return self._ranked(self.together() if task is None else self.of(task), least, group)
+
+    def _ranked(self, scores: Array, least: bool, group: int) -> list[Head]:
         sign = 1 if least else -1
         layers, heads = self.shape
-        gone = set(self.removed)
-        every = [(layer, head) for layer in range(layers) for head in range(heads)]
-        return sorted((h for h in every if h not in gone), key=lambda h: (sign * scores[h], h))
+        means = scores.reshape(layers, heads // group, group).mean(axis=2)
+        present = {(layer, head) for layer in range(layers) for head in range(heads)}
+        present -= set(self.removed)
+        return sorted(
+            present, key=lambda h: (sign * means[h[0], h[1] // group], h[0], h[1] // group, h[1])
+        )
 
-    def top(self, alpha: float, task: str | None = None) -> list[Head]:
+    def top(self, alpha: float, task: str | None = None, *, group: int = 1) -> list[Head]:
         """The floor(alpha · heads) most important heads of a task, or of all tasks together."""
-        return sorted(self.ranking(task)[: share_of(alpha, self.heads)])
+        return self._first(self.ranking(task, group=group), alpha, group)
 
-    def least(self, alpha: float, task: str | None = None) -> list[Head]:
+    def least(self, alpha: float, task: str | None = None, *, group: int = 1) -> list[Head]:
         """The floor(alpha · heads) least important heads of a task, or of all tasks together."""
-        return sorted(self.ranking(task, least=True)[: share_of(alpha, self.heads)])
+        return self._first(self.ranking(task, least=True, group=group), alpha, group)
+
+    def random(self, alpha: float, seed: int, *, group: int = 1) -> list[Head]:
+        """As many heads drawn at random, over all layers together."""
+        drawn = np.random.default_rng(seed).random(self.shape)
+        return self._first(self._ranked(drawn, True, group), alpha, group)
+
+    def _first(self, ranked: list[Head], alpha: float, group: int) -> list[Head]:
+        """Whole groups only, so that a layer's remaining heads still share keys evenly."""
+        return sorted(ranked[: share_of(alpha, self.heads) // group * group])
 
     def normalized(self, how: str) -> "HeadScores":
         """`layer`: every layer's scores have L2 norm 1 (Michel et al. 2019); `none`: unchanged."""
@@ -138,7 +156,7 @@ class Dissociation:
     alpha: float
     heads: list[list[Head]]  # chosen for each task
     base: list[float]
-    trivial: list[float | None]  # the best answers without reading the text
+    trivial: list[float]  # the best answers without reading the text
     performance: list[list[float]]
     random: list[list[float]]  # [task][draw]
     per_task: list[float | None]  # D of each task
@@ -189,12 +207,6 @@ class Dissociation:
         except (TypeError, ValueError) as error:
             raise InputError(f"{path}: not a dissociation ({error})") from None
         return result
-
-
-def mean_and_spread(values: Sequence[float]) -> tuple[float, float | None]:
-    """Mean and standard deviation over seeds (None for one seed)."""
-    spread = float(np.std(values, ddof=1)) if len(values) > 1 else None
-    return float(np.mean(values)), spread
 
 
 def need_pandas() -> Any:

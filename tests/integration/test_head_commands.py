@@ -115,7 +115,7 @@ def test_prune_writes_a_smaller_model(trained: Path, tmp_path: Path, command: Co
         (("prune", "RUN", "--alpha", "1.5"), "alpha = 1.5: expected a share from 0 to 1"),
         (("prune", "RUN", "--alpha", "0.01"), "alpha = 0.01 of 12 heads is less than one head"),
         (("prune", "RUN", "--order", "leest"), "unknown order 'leest'; did you mean 'least'?"),
-        (("prune", "RUN", "--task", "topics"), "no scores for the task 'topics'"),
+        (("prune", "RUN", "--task", "topics"), "the run has no task 'topics'"),
         (("export", "RUN", "--task", "topics"), "the model has no task 'topics'"),
         (("export", "RUN", "--task", "topic", "--to", "onyx"), "--to onyx: unknown form"),
         (("map", "NOWHERE"), "NOWHERE: no such file"),

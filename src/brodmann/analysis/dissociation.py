@@ -7,20 +7,21 @@ where $P_{ij}$ is task $i$'s score with the heads $H_j$ of task $j$ off, $P_i$ w
 All values are fractions. A score $P_i \le 0$ (or none) makes $RP_i$ meaningless: such a task has no
 $D_i$, with the reason beside it, and $D$ is the mean over the tasks that have one.
 
-Reference: SPEC eq. 5-7; the verdicts follow its §3.2 and Table 9.
+Reference: Li et al. 2023, "Interpreting and Exploiting Functional Specialization in Multi-Head
+Attention under Multi-task Learning", §4.1, eq. 5-7; the verdicts follow its §6.1 and Table 9.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from brodmann.errors import InputError
+from brodmann.results import Head
 
 DISTINCT = 0.10  # D from which a double dissociation is called distinct, and a single one single
 LEARNT = 0.25  # of the way from the trivial answer to a perfect one; less is undertrained
-Head = tuple[int, int]
 
 
 @dataclass
@@ -34,9 +35,15 @@ class DissociationScores:
 
 
 def dissociation_scores(
-    performance: Sequence[Sequence[float]], base: Sequence[float]
+    performance: Sequence[Sequence[float]],
+    base: Sequence[float],
+    *,
+    undefined: Mapping[int, str] | None = None,
 ) -> DissociationScores:
-    """`performance[i][j]`: task i evaluated, task j's heads off; `base[i]`: nothing off."""
+    """`performance[i][j]`: task i evaluated, task j's heads off; `base[i]`: nothing off.
+
+    `undefined` names tasks that are known to have no D, with the reason.
+    """
     matrix, intact = np.asarray(performance, float), np.asarray(base, float)
     count = len(intact)
     if matrix.shape != (count, count):
@@ -47,11 +54,11 @@ def dissociation_scores(
         raise InputError("dissociation needs at least two tasks")
     per_task: list[float | None] = []
     pairwise: list[list[float | None]] = []
-    undefined: dict[int, str] = {}
+    reasons: dict[int, str] = dict(undefined or {})
     for i in range(count):
-        reason = _undefined(intact[i], matrix[i])
+        reason = reasons.get(i) or _undefined(intact[i], matrix[i])
         if reason is not None:
-            undefined[i] = reason
+            reasons[i] = reason
             per_task.append(None)
             pairwise.append([None] * count)
             continue
@@ -62,7 +69,7 @@ def dissociation_scores(
         pairwise.append([None if j == i else against[j] for j in range(count)])
     defined = [d for d in per_task if d is not None]
     mean = sum(defined) / len(defined) if defined else None
-    return DissociationScores(per_task, mean, pairwise, undefined)
+    return DissociationScores(per_task, mean, pairwise, reasons)
 
 
 def _undefined(base: float, row: np.ndarray) -> str | None:
@@ -99,13 +106,13 @@ def verdicts(scores: DissociationScores) -> list[list[str]]:
 
 
 def overlap(heads: Sequence[Sequence[Head]]) -> list[list[float]]:
-    """|H_A ∩ H_B| / K of every pair (SPEC Table 11)."""
+    """|H_A ∩ H_B| / K of every pair (Li et al. 2023, Table 11)."""
     sets = [set(chosen) for chosen in heads]
     return [[len(a & b) / max(len(a), 1) for b in sets] for a in sets]
 
 
 def heads_per_layer(heads: Sequence[Sequence[Head]], layers: int) -> list[list[int]]:
-    """How many of each task's heads stand in each layer (SPEC Figure 4)."""
+    """How many of each task's heads stand in each layer (Li et al. 2023, Figure 4)."""
     return [
         [sum(layer == place for layer, _ in chosen) for place in range(layers)] for chosen in heads
     ]

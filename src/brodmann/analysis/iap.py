@@ -1,11 +1,14 @@
-"""Importance-aware pruning: switch each task's top heads off, score every task, compare.
+"""Important attention-head pruning (IAP): each task's top heads off, every task scored.
 
 For every task its K = floor(α · heads) most important heads, over all layers together; then r draws
 of K random heads by the same rule. What comes out is the matrix of scores, D with a bootstrap
 interval over validation examples (from the outcomes already measured: no further forward pass), and
-a test against the random draws. Formulas: `analysis/dissociation.py`. Reference: SPEC §3, eq. 5-7.
-Departures: SPEC's published code keeps one head per layer in its random draws only; here they
-follow the same rule as the ranking, or the baseline would not be fair.
+a test against the random draws. Formulas: `analysis/dissociation.py`.
+
+Reference: Li et al. 2023, "Interpreting and Exploiting Functional Specialization in Multi-Head
+Attention under Multi-task Learning", §4.1.
+Departures: the published code keeps one head per layer in its random draws only; here they follow
+the same rule as the ranking, or the baseline would not be fair.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,7 +24,7 @@ from brodmann.analysis.statistics import (
     random_draw_p_value,
 )
 from brodmann.artifacts import Array, write_bytes
-from brodmann.data.kinds import KINDS
+from brodmann.data.kinds import trivial_score
 from brodmann.data.outcomes import outcomes, resampled_scores
 from brodmann.data.tasks import Task
 from brodmann.errors import InputError
@@ -68,7 +71,9 @@ def dissociation(
 
     base = [measured.score(task, "base") for task in tasks]
     matrix = measured.matrix(alpha)
-    found = _without_lower_is_better(formulas.dissociation_scores(matrix, base), tasks)
+    meaningless = _lower_is_better(tasks)
+    found = formulas.dissociation_scores(matrix, base, undefined=meaningless)
+    layers = formulas.heads_per_layer(chosen[alpha], scores.shape[0])
     random = [[measured.score(t, f"random/{draw}") for draw in range(draws)] for t in tasks]
     trivial = [trivial_score(task, split) for task in tasks]
     weak = {
@@ -83,7 +88,7 @@ def dissociation(
         alpha=alpha,
         heads=chosen[alpha],
         base=base,
-        trivial=list(trivial),
+        trivial=trivial,
         performance=matrix,
         random=random,
         per_task=found.per_task,
@@ -96,7 +101,7 @@ def dissociation(
             for i, d in enumerate(found.per_task)
         ],
         overlap=formulas.overlap(chosen[alpha]),
-        heads_per_layer=(layers := formulas.heads_per_layer(chosen[alpha], scores.shape[0])),
+        heads_per_layer=layers,
         layer_spread=np.std(layers, axis=0).tolist(),
         undefined={tasks[i].name: reason for i, reason in found.undefined.items()},
         undertrained=weak,
@@ -221,18 +226,13 @@ class _Measured:
         write_bytes(path, buffer.getvalue())
 
 
-def _without_lower_is_better(
-    found: formulas.DissociationScores, tasks: Sequence[Task]
-) -> formulas.DissociationScores:
+def _lower_is_better(tasks: Sequence[Task]) -> dict[int, str]:
     """A ratio of errors grows with damage: no dissociation from such a metric."""
-    for i, task in enumerate(tasks):
-        if task.spec.metric in LOWER_IS_BETTER:
-            found.undefined[i] = f"lower is better for its metric {task.spec.metric}"
-            found.per_task[i] = None
-            found.pairwise[i] = [None] * len(tasks)
-    defined = [d for d in found.per_task if d is not None]
-    found.mean = sum(defined) / len(defined) if defined else None
-    return found
+    return {
+        i: f"lower is better for its metric {task.spec.metric}"
+        for i, task in enumerate(tasks)
+        if task.spec.metric in LOWER_IS_BETTER
+    }
 
 
 def _intervals(
@@ -283,7 +283,7 @@ def _point(
 ) -> dict[str, Any]:
     """One share of the curve."""
     matrix = measured.matrix(share)
-    found = _without_lower_is_better(formulas.dissociation_scores(matrix, base), tasks)
+    found = formulas.dissociation_scores(matrix, base, undefined=_lower_is_better(tasks))
     return {
         "alpha": share,
         "performance": matrix,
@@ -291,11 +291,3 @@ def _point(
         "mean": found.mean,
         "overlap": formulas.overlap(heads),
     }
-
-
-def trivial_score(task: Task, split: str) -> float:
-    """The primary metric of the best answers without reading the text."""
-    kind = KINDS[task.spec.kind]
-    examples = task.splits[split]
-    answers = kind.trivial(task.splits["train"], examples, task.spec)
-    return kind.score(answers, examples, task.spec)[task.spec.metric]

@@ -6,9 +6,12 @@ $$I_{i,l,h} = \mathbb{E}_{(x,y) \sim \mathrm{task}\ i}
 where $\xi_{l,h}$ scales the output of head $h$ in layer $l$. One loss an example, the absolute
 value before the mean, so that opposite signs do not cancel; training data, dropout off.
 
-Reference: Michel et al. 2019, "Are Sixteen Heads Really Better than One?", §4.1; SPEC eq. 4.
-Departures: SPEC's published code takes the absolute value at every token (`granularity="token"`),
-and its IAT script leaves the last layer undivided by the count; here every layer is divided alike.
+Reference: Michel et al. 2019, "Are Sixteen Heads Really Better than One?", §4.1; Li et al. 2023,
+"Interpreting and Exploiting Functional Specialization in Multi-Head Attention under Multi-task
+Learning", §3.2, eq. 4.
+Departures: the latter's published code takes the absolute value at every token
+(`granularity="token"`), and its training script leaves the last layer undivided by the count; here
+every layer is divided alike.
 Other estimators of the same quantity: `leave_one_out`, `integrated_gradients`, `iterative`.
 """
 
@@ -24,6 +27,7 @@ from brodmann.errors import InputError, did_you_mean
 from brodmann.results import Head, HeadScores, share_of
 
 ESTIMATORS = ("gradient", "leave_one_out", "integrated_gradients", "iterative")
+STEP = 0.1  # of the heads that `iterative` takes away at a time
 Progress = Callable[[int], None]
 
 
@@ -36,7 +40,7 @@ def head_importance(
     estimator: str = "gradient",
     granularity: str = "example",
     normalize: str = "none",
-    step: float = 0.1,
+    step: float = STEP,
     alpha: float = 1.0,
     loss: Callable[[Any, Any], Any] | None = None,
     seed: int = 0,
@@ -57,7 +61,7 @@ def head_importance(
         raise InputError(f"unknown estimator '{estimator}'{did_you_mean(estimator, ESTIMATORS)}")
     if granularity == "token" and estimator not in ("gradient", "iterative"):
         raise InputError(f"granularity 'token' does not go with the estimator '{estimator}'")
-    from brodmann.models.families import bare_models, kept_heads
+    from brodmann.models.families import bare_models, removed_heads
     from brodmann.models.measure import GRANULARITIES
     from brodmann.models.precision import PRECISIONS
 
@@ -72,9 +76,8 @@ def head_importance(
     if not tasks:
         raise InputError("head_importance: no task was given")
     probes = _probes(model, tasks, examples, split, loss, seed, batch_size, precision)
-    kept = kept_heads(bare_models(model)[0])
-    width = int(bare_models(model)[0].config.num_attention_heads)
-    removed = [(i, h) for i, heads in enumerate(kept) for h in range(width) if h not in heads]
+    gone = removed_heads(bare_models(model)[0].config)
+    removed = [(layer, head) for layer, heads in sorted(gone.items()) for head in heads]
     values = [
         _estimate(model, of_task, estimator, granularity, step, alpha, removed, progress)
         for of_task in probes.values()
@@ -93,11 +96,9 @@ def head_importance(
     return scores.normalized(normalize)
 
 
-def passes(estimator: str, heads: int, step: float = 0.1, alpha: float = 1.0) -> int:
+def passes(estimator: str, heads: int) -> int:
     """How often an estimator reads the examples, for progress bars."""
-    if estimator == "iterative":
-        return -(-share_of(alpha, heads) // max(1, share_of(step, heads)))
-    return 1
+    return -(-heads // max(1, share_of(STEP, heads))) if estimator == "iterative" else 1
 
 
 def _probes(
@@ -138,7 +139,6 @@ def _probes(
             model,
             task.name,
             model.encode(task.spec, subset),
-            np.arange(len(subset)),
             batch_size=batch_size,
             precision=precision,
         )

@@ -3,6 +3,8 @@
 Reference: Efron & Tibshirani 1993, "An Introduction to the Bootstrap" (percentile interval).
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from brodmann.artifacts import Array
@@ -28,3 +30,9 @@ def random_draw_p_value(observed: float, draws: Array) -> float | None:
     if len(draws) < FEWEST_DRAWS:
         return None
     return float((1 + np.sum(np.asarray(draws) <= observed)) / (len(draws) + 1))
+
+
+def mean_and_spread(values: Sequence[float]) -> tuple[float, float | None]:
+    """Mean and standard deviation over seeds (None for one seed)."""
+    spread = float(np.std(values, ddof=1)) if len(values) > 1 else None
+    return float(np.mean(values)), spread

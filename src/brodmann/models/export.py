@@ -131,7 +131,8 @@ class _TaskAlone(nn.Module):
         inputs = {"input_ids": input_ids, "attention_mask": attention_mask}
         if token_type_ids is not None:
             inputs["token_type_ids"] = token_type_ids
-        logits: Tensor = self.head(self.encoder(**inputs), inputs)
+        cache = {"use_cache": False} if hasattr(self.encoder.config, "use_cache") else {}
+        logits: Tensor = self.head(self.encoder(**inputs, **cache), inputs)
         return logits * self.scale + self.mean if self.scale != 1.0 or self.mean else logits
 
 
@@ -142,26 +143,25 @@ def export_onnx(model: Any, task: str, folder: Path) -> float:
         import onnxscript  # noqa: F401
     except ImportError:
         raise InputError(f"export --to onnx needs more packages: {ONNX_INSTALL}") from None
-    alone = _TaskAlone(model, task).eval()
-    alone.encoder.config.use_cache = False
     _refuse_foreign(folder)
+    alone = _TaskAlone(model, task).eval()
     examples = [_example_inputs(model, rows, length) for rows, length in ((2, 12), (3, 19))]
     axes = {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}
     with whole_folder(folder) as temporary, torch.no_grad(), _quiet_exporter():
-        program = torch.onnx.export(
-            alone,
-            kwargs=examples[0],
-            dynamo=True,
-            dynamic_shapes=dict.fromkeys(examples[0], axes),
-            input_names=list(examples[0]),
-            output_names=["logits"],
-            verbose=False,
-        )
-        assert program is not None
-        program.save(str(temporary / "model.onnx"))
         model.tokenizer.save_pretrained(temporary)
         furthest = 0.0
         try:
+            program = torch.onnx.export(
+                alone,
+                kwargs=examples[0],
+                dynamo=True,
+                dynamic_shapes=dict.fromkeys(examples[0], axes),
+                input_names=list(examples[0]),
+                output_names=["logits"],
+                verbose=False,
+            )
+            assert program is not None
+            program.save(str(temporary / "model.onnx"))
             session = onnxruntime.InferenceSession(
                 str(temporary / "model.onnx"), providers=["CPUExecutionProvider"]
             )
@@ -169,9 +169,11 @@ def export_onnx(model: Any, task: str, folder: Path) -> float:
                 ours = alone(**inputs).numpy()
                 theirs = session.run(None, {k: v.numpy() for k, v in inputs.items()})[0]
                 furthest = max(furthest, float(np.abs(ours - theirs).max()))
-        except RuntimeError as error:  # what ONNX Runtime raises derives from it
+        except OSError:  # a full disk is no fault of the model's
+            raise
+        except Exception as error:  # exporter and runtime have no common error of their own
             reason = " ".join(str(error).split())[:200]
-            raise InputError(f"task '{task}': ONNX Runtime cannot run it ({reason})") from error
+            raise InputError(f"task '{task}': ONNX cannot express or run it ({reason})") from error
         if not furthest <= CLOSE:
             raise InputError(
                 f"task '{task}': ONNX Runtime differs from torch by {furthest:.2g}: not written"

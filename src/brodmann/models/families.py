@@ -135,10 +135,19 @@ def bare_models(module: Any) -> list[Any]:
     if hasattr(module, "encoder_module"):
         module = module.encoder_module()  # a multi-task model: its output heads are not encoders
     found: list[Any] = []
-    for inner in module.modules():
-        inside = any(inner is part for model in found for part in model.modules())
-        if isinstance(inner, PreTrainedModel) and not inside:
+    seen: set[int] = set()
+
+    def walk(inner: nn.Module) -> None:  # not into a transformers model: what is inside is its own
+        if id(inner) in seen:
+            return
+        seen.add(id(inner))
+        if isinstance(inner, PreTrainedModel):
             found.append(inner)
+            return
+        for child in inner.children():
+            walk(child)
+
+    walk(module)
     if not found:
         raise InputError(f"{type(module).__name__}: holds no transformers model")
     return [model.base_model for model in found]

@@ -6,7 +6,7 @@ where $A_h(X)$ is the output of head $h$ and $\xi_h$ its gate: 1 leaves it as it
 0 removes it. A gate acts on the input of the output projection $W^O$, where the heads stand side by
 side, so it works alike with eager, SDPA, flash and flex attention.
 
-Reference: Michel et al. 2019, "Are Sixteen Heads Really Better than One?", eq. 1-3 of SPEC.
+Reference: Michel et al. 2019, "Are Sixteen Heads Really Better than One?", §2.3.
 """
 
 import contextlib
@@ -23,8 +23,7 @@ from torch import Tensor, nn
 
 from brodmann.errors import InputError
 from brodmann.models.families import bare_models, head_shape, head_slots, kept_heads
-
-Head = tuple[int, int]  # (layer, head), counted from 0
+from brodmann.results import Head
 
 # The gates in force on every bare model, outermost first. Hooks stand only while there are some.
 _in_force: "WeakKeyDictionary[Any, tuple[Tensor, ...]]" = WeakKeyDictionary()

@@ -29,8 +29,9 @@ from brodmann.data.encoding import Encoded
 from brodmann.errors import InputError
 from brodmann.models.evaluate import share_of_processes
 from brodmann.models.families import bare_models, head_shape, head_slots, kept_heads
-from brodmann.models.gates import Head, head_gates, without_compilation
+from brodmann.models.gates import head_gates, without_compilation
 from brodmann.models.precision import autocast
+from brodmann.results import Head
 
 GRANULARITIES = ("example", "token")
 PATH_STEPS = 16  # points on the way of integrated gradients
@@ -50,12 +51,11 @@ def task_probes(
     model: Any,
     task: str,
     encoded: Encoded,
-    chosen: Array,
     *,
     batch_size: int,
     precision: str = "float32",
 ) -> list[Callable[[], Probe]]:
-    """Batches of nearly equal length over the chosen examples, each made when it is asked for.
+    """Batches of examples of nearly equal length, each made when it is asked for.
 
     An example's loss is the mean over its items (a long text has several windows), and all of them
     stand in one batch, so that they share the example's gate.
@@ -63,8 +63,9 @@ def task_probes(
     order = np.argsort(encoded.item_example, kind="stable")
     begins = np.searchsorted(encoded.item_example[order], np.arange(encoded.examples + 1))
     lengths = encoded.lengths()
-    longest = np.array([lengths[order[begins[e] : begins[e + 1]]].max() for e in chosen])
-    by_length = np.asarray(chosen)[np.argsort(-longest, kind="stable")]
+    every = range(encoded.examples)
+    longest = np.array([lengths[order[begins[e] : begins[e + 1]]].max() for e in every])
+    by_length = np.argsort(-longest, kind="stable")
     pad_id = int(model.tokenizer.pad_token_id)
 
     def make(group: Array) -> Probe:
@@ -85,7 +86,7 @@ def task_probes(
         of_row = None if single else rows.to(model.device)
         return Probe(losses, len(group), of_row, batch.inputs["attention_mask"])
 
-    groups = [by_length[start : start + batch_size] for start in range(0, len(chosen), batch_size)]
+    groups = [by_length[start : start + batch_size] for start in range(0, len(every), batch_size)]
     return [lambda group=group: make(group) for group in groups]  # type: ignore[misc]
 
 

@@ -143,7 +143,7 @@ class MultiTaskModel(nn.Module):
         for inner in self.bare_models():
             inner.gradient_checkpointing_enable({"use_reentrant": False})
 
-    def encode(self, spec: TaskSpec, examples: Sequence[Example]) -> Encoded:
+    def encode(self, spec: TaskSpec, examples: Sequence[Example], *, cache: bool = True) -> Encoded:
         """Examples as this model reads them."""
         return encode_task(
             examples,
@@ -151,6 +151,7 @@ class MultiTaskModel(nn.Module):
             self.tokenizer,
             max_length=self.settings.max_length,
             stride=self.settings.stride,
+            cache=cache,
         )
 
     def forward(self, batch: Batch) -> Outputs:

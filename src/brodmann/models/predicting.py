@@ -9,7 +9,6 @@ import numpy as np
 import torch
 
 from brodmann.data.batches import evaluation_order, make_batch
-from brodmann.data.encoding import Encoded, encode_task
 from brodmann.data.kinds import KINDS
 from brodmann.data.kinds.tokens import token_text
 from brodmann.data.readers import from_memory, is_frame
@@ -74,7 +73,7 @@ def _together(
     specs = [model.spec(name) for name in group]
     # A long text has several windows for a token task; its first window is what the others read.
     reader = next((spec for spec in specs if spec.kind == "tokens"), specs[0])
-    encoded = _encode(model, reader, group[reader.name])
+    encoded = model.encode(reader, group[reader.name], cache=False)
     if len(specs) == 1:
         from brodmann.models.evaluate import item_outputs
 
@@ -106,17 +105,6 @@ def _together(
         ordered = [outputs[spec.name][int(item)] for item in chosen]
         answers[spec.name] = KINDS[spec.kind].predict(ordered, encoded, group[spec.name], spec)
     return answers
-
-
-def _encode(model: "MultiTaskModel", spec: TaskSpec, examples: Sequence[Example]) -> Encoded:
-    return encode_task(
-        examples,
-        spec,
-        model.tokenizer,
-        max_length=model.settings.max_length,
-        stride=model.settings.stride,
-        cache=False,
-    )
 
 
 def read_inputs(spec: TaskSpec, texts: Sequence[Any]) -> list[Example]:

@@ -20,7 +20,8 @@ from brodmann.errors import InputError
 from brodmann.models import backbone as backbones
 from brodmann.models import families
 from brodmann.models.families import Family, HeadSlot
-from brodmann.models.gates import Head, checked_heads
+from brodmann.models.gates import checked_heads
+from brodmann.results import Head
 
 
 def prune_heads(model: Any, heads: Iterable[Head]) -> Any:

@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from brodmann.analysis.iap import trivial_score
 from brodmann.artifacts import write_json
 from brodmann.config import Config
+from brodmann.data.kinds import trivial_score
 from brodmann.data.tasks import Task
 from brodmann.pipeline.run_folder import opened, trained
 from brodmann.pipeline.train import tasks_of

@@ -40,11 +40,7 @@ def map_in(folder: Path, config: Config, tasks: list[Task], report: Any) -> Head
         scores = head_importance(
             model,
             tasks,
-            examples=section.examples,
-            estimator=section.estimator,
-            granularity=section.granularity,
-            normalize=section.normalize,
-            batch_size=section.batch_size,
+            **section.model_dump(),
             precision=config.training.precision,
             seed=config.seed,
             progress=lambda items: report("measuring goes on", {"items": items}),

@@ -7,7 +7,7 @@ from typing import Any
 
 from brodmann.config import Config
 from brodmann.data.tasks import Task
-from brodmann.errors import InputError
+from brodmann.errors import InputError, did_you_mean
 from brodmann.pipeline.map import map_in
 from brodmann.pipeline.run_folder import opened, trained
 from brodmann.pipeline.train import tasks_of
@@ -32,18 +32,26 @@ def prune(
     from brodmann.models.removal import group_size, prune_heads
 
     trained(config)
+    if order not in ORDERS:
+        raise InputError(f"unknown order '{order}'{did_you_mean(order, ORDERS)}")
+    share_of(alpha, 1)
     tasks = tasks_of(config, base)
+    if task is not None and task not in (names := [t.name for t in tasks]):
+        raise InputError(f"the run has no task '{task}'{did_you_mean(task, names)}")
+
+    def report_all_but_the_map(event: str, facts: Any) -> None:
+        if event != "map":
+            report(event, facts)
+
     with opened(config, tasks, keep=True) as folder:
-        scores = map_in(folder, config, tasks, lambda event, facts: None)
-    if task is not None:
-        scores.of(task)
+        target = checked_target(
+            to or folder / f"pruned-{order}-{100 * alpha:g}{'-' + task if task else ''}"
+        )
+        scores = map_in(folder, config, tasks, report_all_but_the_map)
     full = MultiTaskModel.from_pretrained(folder / "model")
     small = MultiTaskModel.from_pretrained(folder / "model")
     heads = chosen_heads(
         scores, alpha, order, task, group=group_size(small.bare_models()[0]), seed=config.seed
-    )
-    target = checked_target(
-        to or folder / f"pruned-{order}-{100 * alpha:g}{'-' + task if task else ''}"
     )
     prune_heads(small, heads)
     report("stage", {"text": f"removed {len(heads)} of {scores.heads} heads, scoring"})
@@ -87,33 +95,15 @@ def chosen_heads(
     scores: HeadScores, alpha: float, order: str, task: str | None, *, group: int, seed: int
 ) -> list[Head]:
     """Which heads go; where several share their keys, whole groups by their mean score."""
-    import numpy as np
-
-    if order not in ORDERS:
-        from brodmann.errors import did_you_mean
-
-        raise InputError(f"unknown order '{order}'{did_you_mean(order, ORDERS)}")
-    if share_of(alpha, scores.heads) < 1:
-        raise InputError(f"alpha = {alpha} of {scores.heads} heads is less than one head")
-    values = scores.together() if task is None else scores.of(task)
-    layers, heads = scores.shape
-    by_group = values.reshape(layers, heads // group, group).mean(axis=2)
     if order == "random":
-        by_group = np.random.default_rng(seed).random(by_group.shape)
-    present = {(layer, head // group) for layer, head in scores.ranking()}
-    sign = -1 if order == "top" else 1
-    ranked = sorted(present, key=lambda place: (sign * by_group[place], place))
-    count = share_of(alpha, scores.heads) // group
-    if count < 1:
-        raise InputError(
-            f"alpha = {alpha} of {scores.heads} heads is less than one group of {group} heads that "
-            "share their keys"
-        )
-    return sorted(
-        (layer, place * group + within)
-        for layer, place in ranked[:count]
-        for within in range(group)
-    )
+        heads = scores.random(alpha, seed, group=group)
+    else:
+        choose = scores.top if order == "top" else scores.least
+        heads = choose(alpha, task, group=group)
+    if not heads:
+        unit = "head" if group == 1 else f"group of {group} heads that share their keys"
+        raise InputError(f"alpha = {alpha} of {scores.heads} heads is less than one {unit}")
+    return heads
 
 
 def _scores(model: Any, tasks: list[Task], config: Config) -> dict[str, Any]:

@@ -4,13 +4,14 @@ Linear warm-up over a share of the steps, then `linear` or `cosine` decay to zer
 """
 
 import math
-from fractions import Fraction
+
+from brodmann.results import share_of
 
 SCHEDULES = ("linear", "cosine", "constant")
 
 
 def warmup_steps(total: int, share: float) -> int:
-    return int(Fraction(str(share)) * total)  # exact: see the shares of heads and layers
+    return share_of(share, total)
 
 
 def rate(step: int, total: int, *, warmup: float, schedule: str) -> float:

@@ -66,10 +66,11 @@ def test_wrong_calls_are_named() -> None:
         assert str(caught.value) == message
 
 
-def test_importing_the_samplers_loads_no_torch() -> None:
+def test_importing_samplers_and_formulas_loads_no_torch() -> None:
     import subprocess
     import sys
 
-    code = "import sys, brodmann.data; brodmann.data.task_probabilities('sqrt', [1]); "
+    code = "import sys, brodmann.analysis, brodmann.data; "
+    code += "brodmann.data.task_probabilities('sqrt', [1]); "
     code += "sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

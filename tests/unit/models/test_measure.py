@@ -238,7 +238,7 @@ def test_leave_one_out_is_the_loss_without_the_head(
     task = tasks_of_every_kind[0]
     scores = bm.head_importance(model, [task], examples=None, estimator="leave_one_out")
     encoded = model.encode(task.spec, task.splits["train"])
-    probe = task_probes(model, task.name, encoded, np.arange(encoded.examples), batch_size=99)[0]()
+    probe = task_probes(model, task.name, encoded, batch_size=99)[0]()
     with torch.no_grad():
         base = probe.losses().mean()
         with bm.head_gates(model, off=[(1, 2)]):
@@ -251,7 +251,7 @@ def test_integrated_gradients_add_up_to_the_whole_difference(
 ) -> None:
     task = tasks_of_every_kind[0]
     encoded = model.encode(task.spec, task.splits["train"])
-    probe = task_probes(model, task.name, encoded, np.arange(6), batch_size=99)[0]()
+    probe = task_probes(model, task.name, encoded, batch_size=99)[0]()
     with measuring(model):
         integrals = path_integrals(model, probe, steps=400)
         with torch.no_grad():

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from brodmann.artifacts import Array
 from brodmann.data.encoding import Encoded
 from brodmann.data.kinds import choice, classification, multilabel, regression, span, tokens
-from brodmann.data.tasks import Example, TaskSpec
+from brodmann.data.tasks import Example, Task, TaskSpec
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -97,3 +97,11 @@ KINDS: dict[str, Kind] = {
     "span": span,
     "tokens": tokens,
 }
+
+
+def trivial_score(task: Task, split: str) -> float:
+    """The primary metric of the best answers without reading the text."""
+    kind = KINDS[task.spec.kind]
+    examples = task.splits[split]
+    answers = kind.trivial(task.splits["train"], examples, task.spec)
+    return kind.score(answers, examples, task.spec)[task.spec.metric]
