@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from brodmann import __version__
-from brodmann.errors import BrodmannError, InputError, RunError, did_you_mean, disk_error
+from brodmann.errors import BrodmannError, InputError, RunError, disk_error
 
 app = typer.Typer(
     name="brodmann",
@@ -298,49 +298,86 @@ def predict(
 
 
 @app.command()
-def tasks(
-    group: Annotated[str | None, typer.Option(help="only this group, e.g. pair")] = None,
-    kind: Annotated[str | None, typer.Option(help="only this kind")] = None,
-    language: Annotated[str | None, typer.Option(help="only this language")] = None,
+def submission(
+    model: Annotated[Path, typer.Argument(help="run or model folder", show_default=False)],
+    benchmark: Annotated[str, typer.Argument(help="glue or superglue", show_default=False)],
+    to: Annotated[Path | None, typer.Option(help="the zip; BENCHMARK.zip if left out")] = None,
+    data_dir: Annotated[Path, typer.Option(help="folder of datasets, before the hub")] = Path(),
+    partial: Annotated[bool, typer.Option(help="only the tasks the model has")] = False,
     as_json: Json = False,
 ) -> None:
-    """List the tasks that have a name.
+    """Answer a benchmark's unlabelled test sets: the zip that its server takes.
 
-    Example: brodmann tasks --kind classification --language es
+    Example: brodmann submission runs/glue glue --to glue.zip --data-dir data
     """
-    from dataclasses import asdict
+    _check_model_folder(model)
+    from brodmann.pipeline.submission import submission as write
 
-    from brodmann.data.catalogue import named_tasks
+    target = to or Path(f"{benchmark}.zip")
+    with _view(as_json) as report:
+        counts = write(model, benchmark, target, data_dir, partial=partial, report=report)
+    print(json.dumps({"file": str(target), **counts}) if as_json else f"wrote {target}")
 
-    listed = named_tasks()
-    for option, value, known in (
-        ("group", group, {task.group for task in listed} | {"builtin"}),
-        ("kind", kind, {task.kind for task in listed}),
-        ("language", language, {task.language for task in listed}),
-    ):
-        if value is not None and value not in known:
-            raise InputError(
-                f"--{option} {value}: no such task{did_you_mean(value, sorted(known))}"
-            )
-    chosen = [
-        task
-        for task in listed
-        if (group is None or group in (task.group, task.name.partition("/")[0]))
-        and (kind is None or task.kind == kind)
-        and (language is None or task.language == language)
-    ]
-    if as_json:
-        print(json.dumps([asdict(task) for task in chosen]))
+
+@app.command()
+def tasks(
+    name: Annotated[
+        str | None, typer.Argument(help="one task, in full", show_default=False)
+    ] = None,
+    group: Annotated[str | None, typer.Option(help="only this group, e.g. glue, sentiment")] = None,
+    kind: Annotated[str | None, typer.Option(help="only this kind")] = None,
+    language: Annotated[str | None, typer.Option(help="only with this language")] = None,
+    fetch: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="write this dataset's files, repeatable"),
+    ] = None,
+    to: Annotated[Path | None, typer.Option(help="folder for --fetch, a later data_dir")] = None,
+    as_json: Json = False,
+) -> None:
+    """List the tasks that have a name, or fetch their data from the hub for machines without it.
+
+    Example: brodmann tasks --group glue; brodmann tasks --fetch glue/sst2 --to data
+    """
+    from brodmann.data import catalogue
+
+    if fetch:
+        _fetch(fetch, to)
         return
-    from rich.console import Console
-    from rich.table import Table
+    if name is not None:
+        entry, _ = catalogue.find(name)
+        facts = catalogue.facts(entry)
+        if as_json:
+            print(json.dumps(facts))
+            return
+        from brodmann.console_tables import entry_table
 
-    table = Table(header_style="bold")
-    for title in ("name", "kind", "group", "labels", "what"):
-        table.add_column(title, overflow="fold", no_wrap=title == "name")
-    for task in chosen:
-        labels = ", ".join(task.labels) if task.labels else "–"
-        table.add_row(task.name, task.kind, task.group, labels, task.description)
+        _print(entry_table(facts))
+        return
+    chosen = catalogue.chosen(group, kind, language)
+    if as_json:
+        print(json.dumps([catalogue.facts(entry) for entry in chosen]))
+        return
+    from brodmann.console_tables import catalogue_table
+
+    _print(catalogue_table(chosen))
+
+
+def _fetch(names: list[str], to: Path | None) -> None:
+    from brodmann.data import catalogue
+    from brodmann.data.hub import fetch
+
+    if to is None:
+        raise InputError("--fetch needs --to DIR, the folder to write into")
+    wanted = [(catalogue.find(name), name) for name in names]  # all known, before any is fetched
+    for (entry, languages), _ in wanted:
+        for language in languages:
+            print(f"{entry.named(language)} ({entry.licence or 'licence not stated'})")
+            fetch(entry, language, to, lambda path, rows: print(f"  wrote {path} ({rows:,} rows)"))
+
+
+def _print(table: Any) -> None:
+    from rich.console import Console
+
     Console().print(table)
 
 
@@ -356,11 +393,10 @@ def doctor(as_json: Json = False) -> None:
     if as_json:
         print(json.dumps(facts))
         return
-    from rich.console import Console
     from rich.table import Table
 
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     for check in facts["checks"]:
         mark = "[green]ok[/green]" if check["ok"] else "[yellow]–[/yellow]"
         table.add_row(mark, check["name"], check["text"])
-    Console().print(table)
+    _print(table)

@@ -23,17 +23,26 @@ VERDICTS = {
 
 
 def score_table(tasks: list[Any], splits: dict[str, Any]) -> Table:
-    """Scores in percent beside what answers without reading would get."""
+    """Scores in percent with their 95 % interval, beside what answers without reading would get."""
     table = Table(title="scores (%)", title_justify="left", header_style="bold")
     for title in ("task", "metric", "trivial", *splits):
         table.add_column(title, justify="left" if title in ("task", "metric") else "right")
     for task in tasks:
-        first = next(results[task.name] for results in splits.values() if task.name in results)
-        cells = [
-            f"{100 * results[task.name]['score']:.1f}" if task.name in results else "–"
-            for results in splits.values()
-        ]
-        table.add_row(escape(task.name), first["metric"], f"{100 * first['trivial']:.1f}", *cells)
+        found = [results.get(task.name) for results in splits.values()]
+        first = next(entry for entry in found if entry is not None)
+        for metric in task.spec.metrics or (first["metric"],):
+            primary = metric == first["metric"]
+            cells = [
+                "–"
+                if entry is None
+                else f"{100 * entry['scores'][metric]:.1f}"
+                + (f" {interval(entry.get('interval'))}" if primary else "")
+                for entry in found
+            ]
+            if primary:
+                table.add_row(escape(task.name), metric, percent(first["trivial"]), *cells)
+            else:
+                table.add_row("", metric, "", *cells)
     return table
 
 
@@ -190,3 +199,36 @@ def _mean_spread(value: Any) -> str:
         return "–"
     mean, spread = value
     return f"{100 * mean:.1f}" + ("" if spread is None else f" ± {100 * spread:.1f}")
+
+
+def catalogue_table(entries: list[Any]) -> Table:
+    """One line a dataset; its languages in one cell."""
+    table = Table(header_style="bold", box=None, padding=(0, 1, 0, 0))
+    for title in ("name", "kind", "group", "train", "metric", "in"):
+        table.add_column(title, justify="right" if title == "train" else "left", no_wrap=True)
+    for entry in entries:
+        size = entry.train_size(entry.languages[0])
+        first, more = entry.languages[0], len(entry.languages) - 1
+        table.add_row(
+            entry.name,
+            entry.kind,
+            entry.group,
+            "–" if size is None else f"{size:,}",
+            entry.metrics[0] if entry.metrics else "–",
+            f"{first} +{more}" if more else first,
+        )
+    return table
+
+
+def entry_table(facts: dict[str, Any]) -> Table:
+    """One dataset in full, a key a line."""
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    for key, value in facts.items():
+        if isinstance(value, dict):
+            text = ", ".join(f"{name} = {inner}" for name, inner in value.items())
+        elif isinstance(value, list | tuple):
+            text = ", ".join(str(inner) for inner in value)
+        else:
+            text = {True: "yes", False: "no"}.get(value, str(value))
+        table.add_row(f"[bold]{key}[/bold]", escape(text))
+    return table

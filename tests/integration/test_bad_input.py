@@ -139,7 +139,7 @@ def test_a_hub_id_out_of_reach(complaint: Callable[..., str]) -> None:
     text = complaint(
         '[[tasks]]\nname = "t"\nkind = "classification"\nhub = "someone/data"\n' + TINY
     )
-    assert text.startswith("hub dataset 'someone/data' could not be loaded: ")
+    assert text.startswith("hub:someone/data could not be loaded: ")
 
 
 def test_a_missing_configuration(tmp_path: Path, command: Command) -> None:

@@ -110,11 +110,20 @@ def test_init_writes_what_run_can_run(tmp_path: Path, command: Command) -> None:
 
 def test_tasks_and_doctor(command: Command) -> None:
     code, out, _ = command("tasks", "--language", "es", "--kind", "tokens", "--json")
-    assert code == 0 and [task["name"] for task in json.loads(out)] == ["builtin/entities:es"]
+    found = [name for task in json.loads(out) for name in task["names"] if name.endswith(":es")]
+    assert code == 0 and found == ["builtin/entities:es", "xtreme/panx:es"]
     code, out, _ = command("tasks", "--json")
-    assert len(json.loads(out)) == 18
+    assert len([task for task in json.loads(out) if task.get("generated")]) == 9
     code, out, _ = command("tasks")
-    assert code == 0 and "sentiment" in out
+    assert code == 0 and "sentiment" in out and "xtreme/xnli" in out
+    code, out, _ = command("tasks", "glue/mnli")
+    assert code == 0 and "nyu-mll/glue" in out and "williams-etal-2018-broad" in out
+    code, out, err = command("tasks", "sst2")
+    assert code == 2 and "did you mean 'glue/sst2'?" in err
+    code, out, err = command("tasks", "--group", "glu")
+    assert code == 2 and err == "brodmann: --group glu: no such task; did you mean 'glue'?\n"
+    code, out, err = command("tasks", "--fetch", "glue/sst2")
+    assert code == 2 and err == "brodmann: --fetch needs --to DIR, the folder to write into\n"
     code, out, _ = command("doctor", "--json")
     checks: dict[str, Any] = {check["name"]: check for check in json.loads(out)["checks"]}
     assert code == 0 and checks["torch"]["ok"] and checks["transformers"]["text"].startswith("5.")

@@ -251,8 +251,8 @@ def _intervals(
         if found.per_task[i] is None or not resamples:
             drawn_d.append(None)
             continue
-        examples = len(task.splits[measured.split])
-        weights = bootstrap_weights(examples, resamples, seed + i)
+        units = len(measured.outcomes_of(task, "base"))
+        weights = bootstrap_weights(units, resamples, seed + i)
         base = measured.score(task, "base", weights)
         base = np.where(base > 0, base, np.nan)
         relative = [measured.score(task, f"{alpha}/{j.name}", weights) / base for j in tasks]

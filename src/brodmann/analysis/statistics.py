@@ -3,12 +3,13 @@
 Reference: Efron & Tibshirani 1993, "An Introduction to the Bootstrap" (percentile interval).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from brodmann.artifacts import Array
 
+LARGEST_WEIGHTS = 5_000_000  # numbers held at once: 40 MB
 FEWEST_DRAWS = 20  # below it a permutation p-value cannot reach 0.05
 
 
@@ -23,6 +24,23 @@ def percentile_interval(values: Array, level: float = 0.95) -> tuple[float, floa
     tail = (1 - level) / 2
     low, high = np.quantile(values, [tail, 1 - tail])
     return float(low), float(high)
+
+
+def bootstrap_interval(
+    score: Callable[[Array], Array],
+    examples: int,
+    *,
+    resamples: int,
+    seed: int,
+    level: float = 0.95,
+) -> tuple[float, float]:
+    """Percentile interval of `score(weights)`; the weights come in pieces, for memory's sake."""
+    at_once = max(1, LARGEST_WEIGHTS // examples)
+    drawn = [
+        score(bootstrap_weights(examples, min(at_once, resamples - start), seed + start))
+        for start in range(0, resamples, at_once)
+    ]
+    return percentile_interval(np.concatenate(drawn), level)
 
 
 def random_draw_p_value(observed: float, draws: Array) -> float | None:

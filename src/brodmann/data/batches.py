@@ -74,7 +74,9 @@ def make_batch(
         rows = row_ids[place][1]
         labels = {}
         for name, values in encoded.labels.items():
-            if len(values) == encoded.items and name != "tags":
+            if name == "right":  # one a row: which of an item's choices are right
+                labels[name] = torch.from_numpy(_by_item(values[rows], encoded, items))
+            elif len(values) == encoded.items and name != "tags":
                 labels[name] = torch.from_numpy(values[items])
             else:
                 labels[name] = torch.from_numpy(_padded(values, encoded, rows, width, IGNORED))
@@ -93,6 +95,14 @@ def _padded(values: Array, encoded: Encoded, rows: Array, width: int, fill: int)
     inside = np.arange(width) < lengths[:, None]
     places = np.where(inside, starts[:, None] + np.arange(width), 0)
     return np.where(inside, values[places], np.array(fill, dtype=values.dtype))
+
+
+def _by_item(values: Array, encoded: Encoded, items: Array) -> Array:
+    """(row,) → (item, row of the item), filled with 0."""
+    counts = encoded.item_rows[items + 1] - encoded.item_rows[items]
+    filled = np.zeros((len(items), int(counts.max())), dtype=values.dtype)
+    filled[np.arange(filled.shape[1]) < counts[:, None]] = values
+    return filled
 
 
 def evaluation_order(encoded: Encoded, batch_size: int) -> list[Array]:

@@ -37,16 +37,25 @@ class TaskDescription(Section):
     test: Any = None
     hub: str | None = Field(None, description="dataset id of the Hugging Face hub")
     hub_config: str | None = None
+    hub_revision: str | None = None
+    splits: dict[str, str] | None = Field(
+        None, description='our split = the source\'s, e.g. { validation = "dev" }'
+    )
+    shape: str | None = Field(None, description="how rows of odd datasets are read: wic, copa, ...")
+    pair_of: Any = Field(None, description="a classification task: do two texts share a class?")
     encoding: str = "utf-8"
 
     text: Columns | None = Field(None, description="column; several are joined by a space")
     text_pair: Columns | None = None
     label: str | None = None
+    set: str | None = Field(None, description="examples scored together (MultiRC's questions)")
     choices: Columns | None = Field(None, description="a column with a list, or several columns")
+    choice_names: str | None = Field(None, description="what each choice is called in answers")
     question: Columns | None = None
     context: str | None = None
     answer: str | None = Field(None, description="text, or the hub's {text, answer_start}")
     answer_start: str | None = None
+    aliases: str | None = Field(None, description="right answers that need not be in the context")
     tokens: str | None = None
     tags: str | None = None
 
@@ -59,6 +68,13 @@ class TaskDescription(Section):
     limit: PositiveInt | dict[Literal["train", "validation", "test"], PositiveInt] | None = None
 
     metric: str | None = Field(None, description="the primary metric")
+    metrics: list[str] | None = Field(None, description="those to show; the first is primary")
+    tag_scheme: Literal["bio", "iob1", "iob2", "bioes"] | None = Field(
+        None, description="of the tags in the data; converted to BIO and checked"
+    )
+    answer_rules: Literal["squad", "mlqa"] | None = Field(
+        None, description="how answers are compared; by language if left out"
+    )
     weight: float = Field(1.0, gt=0, description="multiplies the task's loss")
     class_weights: Literal["balanced"] | dict[str, float] | None = None
     group: str | None = Field(None, description="a family of tasks, for clusters")
@@ -72,6 +88,19 @@ class TaskDescription(Section):
         if labels is not None and len(labels) < 2:
             raise ValueError("expected at least two label names")
         return labels
+
+    @field_validator("splits")
+    @classmethod
+    def _splits_are_ours(cls, splits: dict[str, str] | None) -> dict[str, str] | None:
+        for split in splits or {}:
+            if split not in ("train", "validation", "test") and not split.startswith(
+                ("validation_", "test_")
+            ):
+                raise ValueError(
+                    f"'{split}' is not a split: expected train, validation, test, or further ones "
+                    "such as validation_dialect"
+                )
+        return splits
 
     @field_validator("class_weights")
     @classmethod

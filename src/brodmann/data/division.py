@@ -1,8 +1,9 @@
 """Which examples are trained on and which are judged: the stated, seeded rules.
 
-No validation split: a share of the training examples is held out. Examples with the same input stay
-on one side, every stratum (class, tenth of the values) gives its share, and tasks over the same
-rows hold out the same ones, so that no text is trained on in one task and judged in another.
+No validation split: a share of the training examples is held out. Examples with the same input (or
+of the same set) stay on one side, every stratum (class, tenth of the values) gives its share, and
+tasks over the same rows hold out the same ones: no text is trained on in one task and judged
+in another.
 """
 
 import random
@@ -41,7 +42,8 @@ def hold_out(
     by_input: dict[str, list[int]] = defaultdict(list)  # the same text twice is one choice
     by_stratum: dict[Any, list[str]] = defaultdict(list)
     for row, example, stratum in zip(split.rows, split.examples, strata, strict=True):
-        key = digest({k: v for k, v in example.items() if k not in targets})
+        own = {k: v for k, v in example.items() if k not in targets}
+        key = digest(example.get("set", own))
         if key not in by_input:
             by_stratum[stratum].append(key)
         by_input[key].append(row)
@@ -70,7 +72,38 @@ def divide(split: Split, held: set[int], task: str) -> tuple[Split, Split]:
     return split.only(kept), split.only(out)
 
 
-def draw(split: Split, count: int, seed: int) -> Split:
-    """A seeded draw of `count` examples, in the file's order."""
-    chosen = random.Random(f"{seed}/{len(split.rows)}").sample(range(len(split.rows)), count)
+def draw(split: Split, count: int, strata: Sequence[Any], seed: int) -> Split:
+    """A seeded draw of `count` examples in the file's order, every stratum in proportion.
+
+    Examples that belong to a set are drawn as whole sets, of at most `count` examples in all.
+    """
+    generator = random.Random(f"{seed}/{len(split.rows)}")
+    if split.examples and "set" in split.examples[0]:
+        return split.only(sorted(_whole_sets(split, count, generator)))
+    by_stratum: dict[Any, list[int]] = defaultdict(list)
+    for index, stratum in enumerate(strata):
+        by_stratum[stratum].append(index)
+    chosen: list[int] = []
+    owed = 0.0  # what rounding withholds from one stratum goes to the next: the total is exact
+    for stratum in sorted(by_stratum, key=str):
+        members = by_stratum[stratum]
+        owed += count * len(members) / len(split.rows)
+        number = min(round(owed), len(members))
+        owed -= number
+        chosen += generator.sample(members, number)
+    left = sorted(set(range(len(split.rows))) - set(chosen))
+    chosen += generator.sample(left, count - len(chosen))
     return split.only(sorted(chosen))
+
+
+def _whole_sets(split: Split, count: int, generator: random.Random) -> list[int]:
+    sets: dict[Any, list[int]] = defaultdict(list)
+    for index, example in enumerate(split.examples):
+        sets[example["set"]].append(index)
+    names = list(sets)
+    generator.shuffle(names)
+    chosen: list[int] = []
+    for name in names:
+        if len(chosen) + len(sets[name]) <= count:
+            chosen += sets[name]
+    return chosen or sets[names[0]]

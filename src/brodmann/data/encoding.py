@@ -17,7 +17,7 @@ from brodmann.artifacts import Array, cache_folder, digest, write_bytes
 if TYPE_CHECKING:
     from brodmann.data.tasks import Example, TaskSpec
 
-CACHE_VERSION = 1  # raise it when the arrays of an encoding change their meaning
+CACHE_VERSION = 2  # raise it when the arrays of an encoding change their meaning
 IGNORED = -100  # torch's own mark for a label that does not count
 
 

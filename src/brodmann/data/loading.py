@@ -1,42 +1,27 @@
 """From descriptions to tasks: read, check, divide, limit, and say what was decided on the way."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from brodmann.artifacts import digest
 from brodmann.data import catalogue
+from brodmann.data.catalogue import COLUMNS
 from brodmann.data.description import TaskDescription, checked
 from brodmann.data.division import Split, divide, draw, hold_out
 from brodmann.data.kinds import KINDS, Kind
-from brodmann.data.readers import SPLITS, Table, from_memory, read_file, read_folder, read_hub
+from brodmann.data.pairs import balanced_pairs
+from brodmann.data.readers import SPLITS, Table
+from brodmann.data.rows import read_rows
+from brodmann.data.shapes import SHAPES
+from brodmann.data.sources import Loading, is_given, substitute, tables_of
+from brodmann.data.tag_schemes import loose_beginnings
 from brodmann.data.tasks import Example, Task, TaskSpec
 from brodmann.errors import InputError, did_you_mean
 
-ROLES: tuple[str, ...] = (
-    "text",
-    "text_pair",
-    "label",
-    "choices",
-    "question",
-    "context",
-    "answer",
-    "answer_start",
-)
-ROLES += ("tokens", "tags")
-
-
-@dataclass
-class Loading:
-    """What the tasks of one call share: the same file read once and divided once."""
-
-    base: Path
-    seed: int
-    tables: dict[str, dict[str, Table]] = field(default_factory=dict)
-    held_out: dict[int, set[int]] = field(default_factory=dict)  # validation rows, by table
+SAME_CLASS = ["different", "same"]  # the labels of a task made with pair_of
 
 
 def load_tasks(
@@ -48,8 +33,9 @@ def load_tasks(
 ) -> list[Task]:
     """Named tasks, task files (`x.toml`), descriptions and ready tasks, in the order given.
 
-    `base` is the folder that relative paths start from; `seed` decides divisions and limits, so
-    that all runs over the same files see the same examples whatever their training seed.
+    `base` is the folder that relative paths start from, and in which named datasets are looked for
+    (`<base>/<dataset>/<split>.jsonl.gz`) before the hub is asked; `seed` decides divisions and
+    limits, so that all runs over the same files see the same examples whatever their training seed.
     """
     if isinstance(tasks, str | Mapping | Task):
         raise InputError(f"{where}: expected a list of tasks, found one {type(tasks).__name__}")
@@ -57,16 +43,7 @@ def load_tasks(
     loaded: list[Task] = []
     for place, entry in enumerate(tasks):
         label = f"{where}[{place}]"
-        if isinstance(entry, Task):
-            task = entry
-        elif not isinstance(entry, str | Mapping):
-            raise InputError(f"{label}: expected a name or a description, found {entry!r:.60}")
-        elif isinstance(entry, str) and entry.endswith(".toml"):
-            path = loading.base / entry
-            task = _load(read_task_file(path), str(path), replace(loading, base=path.parent))
-        else:
-            values = {"use": entry} if isinstance(entry, str) else dict(entry)
-            task = _load(values, label, loading)
+        task = entry if isinstance(entry, Task) else _load_entry(entry, label, loading)
         if any(task.name == other.name for other in loaded):
             raise InputError(
                 f"{label}: a second task is called '{task.name}': give it another 'name'"
@@ -81,6 +58,16 @@ def load_task(name: str, *, base: str | Path = ".", seed: int = 0, **description
     """One task from keyword arguments; `train`, `validation`, `test` and `data` take paths,
     lists of dicts, dicts of lists or DataFrames."""
     return _load({"name": name, **description}, f"task '{name}'", Loading(Path(base), seed))
+
+
+def _load_entry(entry: Any, where: str, loading: Loading) -> Task:
+    """A name, the path of a task file, or a description."""
+    if not isinstance(entry, str | Mapping):
+        raise InputError(f"{where}: expected a name or a description, found {entry!r:.60}")
+    if isinstance(entry, str) and entry.endswith(".toml"):
+        path = loading.base / entry
+        return _load(read_task_file(path), str(path), replace(loading, base=path.parent))
+    return _load({"use": entry} if isinstance(entry, str) else dict(entry), where, loading)
 
 
 def read_task_file(path: Path) -> dict[str, Any]:
@@ -100,6 +87,8 @@ def resolve(values: Mapping[str, Any], where: str) -> tuple[TaskDescription, str
     if named is not None and not isinstance(named, str):
         raise InputError(f"{where}: use = {named!r}: expected the name of a task")
     base = catalogue.description(named, where) if named else {}
+    if "metric" in values or "kind" in values:
+        base.pop("metrics", None)
     task = checked(TaskDescription, {**base, **values}, where)
     name = task.name or (catalogue.short_name(named) if named else None)
     if not name:
@@ -110,32 +99,43 @@ def resolve(values: Mapping[str, Any], where: str) -> tuple[TaskDescription, str
         raise InputError(f"{where}: the key 'kind' is missing, expected one of {', '.join(KINDS)}")
     if task.kind not in KINDS:
         raise InputError(f"{where}: unknown kind '{task.kind}'{did_you_mean(task.kind, KINDS)}")
+    if task.shape is not None and task.shape not in SHAPES:
+        raise InputError(f"{where}: unknown shape '{task.shape}'{did_you_mean(task.shape, SHAPES)}")
     _check_columns(task, KINDS[task.kind], where)
-    metrics = KINDS[task.kind].METRICS
-    if task.metric is not None and task.metric not in metrics:
-        raise InputError(
-            f"{where}: unknown metric '{task.metric}'{did_you_mean(task.metric, metrics)}"
-        )
-    if task.metric == "mean_squared_error":
-        raise InputError(f"{where}: metric = 'mean_squared_error': the primary metric must be one "
-                         "where higher is better, for example 'r2'")  # fmt: skip
+    _check_metrics(task, KINDS[task.kind].METRICS, where)
     if task.class_weights is not None and not KINDS[task.kind].WEIGHTED_CLASSES:
         raise InputError(f"{where}: class_weights: not possible for the kind '{task.kind}'")
     given = [key for key in ("data", "hub", *SPLITS) if getattr(task, key) is not None]
     for key in given:
         if isinstance(getattr(task, key), str) and not getattr(task, key).strip():
             raise InputError(f"{where}: {key} = '': expected a path")
-    if not given and not (named and catalogue.is_generated(named)):
+    if not given and not named and task.pair_of is None:
         raise InputError(f"{where}: no source: give 'data', 'train' or 'hub'")
-    if ("data" in given or "hub" in given) and len(given) > 1:
+    if task.pair_of is not None:
+        given = [key for key in ("use", "pair_of", *given) if getattr(task, key) is not None]
+    if ({"data", "hub", "pair_of"} & set(given)) and len(given) > 1:
         raise InputError(f"{where}: {' and '.join(given)} exclude each other")
     if len(given) > 1 and "train" not in given:
         raise InputError(f"{where}: {' and '.join(given)} but no 'train'")
     return task, name
 
 
+def _check_metrics(task: TaskDescription, known: Sequence[str], where: str) -> None:
+    without_sets = task.kind == "classification" and task.set is None
+    for metric in ([task.metric] if task.metric is not None else []) + (task.metrics or []):
+        if metric == "exact_match" and without_sets:
+            raise InputError(f"{where}: metric = 'exact_match' needs the column 'set'")
+        if metric not in known:
+            possible = [name for name in known if name != "exact_match" or not without_sets]
+            raise InputError(f"{where}: unknown metric '{metric}'{did_you_mean(metric, possible)}")
+    primary = task.metric or (task.metrics[0] if task.metrics else None)
+    if primary == "mean_squared_error":
+        raise InputError(f"{where}: metric = 'mean_squared_error': the primary metric must be one "
+                         "where higher is better, for example 'r2'")  # fmt: skip
+
+
 def _check_columns(task: TaskDescription, kind: Kind, where: str) -> None:
-    for role in ROLES:
+    for role in COLUMNS:
         column = getattr(task, role)
         if column is not None and role not in kind.REQUIRED + kind.OPTIONAL:
             hint = did_you_mean(role, kind.REQUIRED + kind.OPTIONAL)
@@ -145,7 +145,107 @@ def _check_columns(task: TaskDescription, kind: Kind, where: str) -> None:
 
 
 def _load(values: dict[str, Any], where: str, loading: Loading) -> Task:
+    if values.get("pair_of") is not None:
+        return _load_pairs(values, where, loading)
     description, name = resolve(values, where)
+    if description.use is not None and not is_given(description):
+        entry, languages = catalogue.find(description.use, where)
+        if len(languages) > 1:
+            return _load_union(values, description, name, where, loading)
+        other = substitute(entry, languages[0], loading)
+        if other is not None:
+            task = _load({**values, "use": other.name, "name": name}, where, loading)
+            task.notes.append(f"{name}: read from {other.name} in its place")
+            return replace(task, spec=replace(task.spec, named=description.use))
+    tables, notes = tables_of(description, name, loading)
+    return _from_tables(description, name, where, loading, tables, notes)
+
+
+def _load_union(
+    values: dict[str, Any],
+    description: TaskDescription,
+    name: str,
+    where: str,
+    loading: Loading,
+) -> Task:
+    """One task over several languages, each also judged by itself (`validation_es`)."""
+    entry, languages = catalogue.find(str(description.use), where)
+    parts = []
+    for place, language in enumerate(languages):
+        limit = _share_of_limit(description, place, len(languages))
+        own = {**values, "use": f"{entry.name}:{language}", "name": name}
+        parts.append(_load({**own, **({} if limit is None else {"limit": limit})}, where, loading))
+    splits: dict[str, list[Example]] = {}
+    for part, language in zip(parts, languages, strict=True):
+        for split, examples in part.splits.items():
+            marked = [{**example, "language": language} for example in examples]
+            splits.setdefault(split, []).extend(marked)
+            if split != "train":
+                splits[f"{split}_{language}"] = marked
+    spec = replace(parts[0].spec, language=description.language, named=str(description.use))
+    if spec.kind in ("regression", "span"):  # what is settled by the examples themselves
+        spec = KINDS[spec.kind].settle(spec, splits)
+    weights = _class_weights(description, spec, splits["train"], where)
+    notes = [note for part in parts for note in part.notes]
+    return Task(replace(spec, class_weights=weights), splits, notes)
+
+
+def _share_of_limit(description: TaskDescription, place: int, parts: int) -> Any:
+    """A limit counts all languages together; what does not divide goes to the first ones."""
+
+    def share(count: int) -> int:
+        return max(1, count // parts + (place < count % parts))
+
+    limit = description.limit
+    if isinstance(limit, dict):
+        return {split: share(count) for split, count in limit.items()}
+    return None if limit is None else share(limit)
+
+
+def _load_pairs(values: dict[str, Any], where: str, loading: Loading) -> Task:
+    """Whether two texts of a classification task share their class (AG-Pair)."""
+    base = _load_entry(values["pair_of"], f"{where}: pair_of", loading)
+    if base.spec.kind != "classification" or base.spec.pair:
+        raise InputError(f"{where}: pair_of needs a classification of single texts")
+    filled = {
+        "name": f"{base.name}_pair",
+        "kind": "classification",
+        "text_pair": "text_pair",
+        "labels": SAME_CLASS,
+        "language": base.spec.language,
+        **values,
+    }
+    description, name = resolve(filled, where)
+    tables, notes = {}, list(base.notes)
+    for split, examples in base.splits.items():
+        pairs = balanced_pairs([example["label"] for example in examples], loading.seed)
+        if not pairs:
+            raise InputError(f"{where}: pair_of: {split} has too few texts or classes for pairs")
+        rows = [
+            {
+                "text": examples[one]["text"],
+                "text_pair": examples[two]["text"],
+                "label": SAME_CLASS[same],
+            }
+            for one, two, same in pairs
+        ]
+        tables[split] = Table(f"pairs of {base.name} ({split})", rows, range(1, len(rows) + 1))
+        if len(pairs) < len(examples):
+            notes.append(
+                f"{name}: {len(pairs):,} pairs of {len(examples):,} {split} texts: the most in "
+                "which every text stands twice and half share their class"
+            )
+    return _from_tables(description, name, where, loading, tables, notes)
+
+
+def _from_tables(
+    description: TaskDescription,
+    name: str,
+    where: str,
+    loading: Loading,
+    tables: dict[str, Table],
+    notes: list[str],
+) -> Task:
     kind = KINDS[str(description.kind)]
     columns = {
         # A column that is not named is looked for under the role's own name.
@@ -153,7 +253,6 @@ def _load(values: dict[str, Any], where: str, loading: Loading) -> Task:
         for role in (*kind.REQUIRED, *kind.OPTIONAL)
         if getattr(description, role) is not None or role in kind.REQUIRED
     }
-    tables, notes = _tables(description, name, loading)
     labels = description.labels or _stated_labels(tables, columns)
     spec = TaskSpec(
         name=name,
@@ -164,35 +263,58 @@ def _load(values: dict[str, Any], where: str, loading: Loading) -> Task:
         group=description.group,
         language=description.language,
         source=_source(description),
+        named=description.use or "",
+        shape=description.shape or "",
         generated=description.use is not None and catalogue.is_generated(description.use),
         separator=description.separator,
+        answer_rules=description.answer_rules or "",
+        tag_scheme=description.tag_scheme or "",
     )
     splits = {
-        split: _read_rows(table, spec, kind, description.skip_unlabelled, notes)
+        split: read_rows(table, spec, kind, description.skip_unlabelled, notes)
         for split, table in tables.items()
     }
     if "validation" not in splits:
         _hold_out(splits, spec, kind, description.validation_share, loading, notes)
     spec = kind.settle(spec, {split: part.examples for split, part in splits.items()})
-    spec = replace(spec, metric=description.metric or _primary(spec, kind))
+    primary = description.metric or (description.metrics or [_primary(spec, kind)])[0]
+    shown = (primary, *(m for m in description.metrics or [] if m != primary))
+    spec = replace(spec, metric=primary, metrics=shown)
     if spec.scheme == "words" and all(label.isdecimal() for label in spec.label_list):
         notes.append(f"{name}: tags are numbers without names: give 'labels' to score entities")
     for split, part in splits.items():
         count = _limit_of(description, split)
         if count is not None and count < len(part.rows):
+            whole = len(part.rows)
+            strata = kind.strata(part.examples, spec)
+            part = splits[split] = draw(part, count, strata, loading.seed)
             notes.append(
-                f"{name}: {count:,} of {len(part.rows):,} {split} examples drawn "
+                f"{name}: {len(part.rows):,} of {whole:,} {split} examples drawn "
                 f"(seed {loading.seed})"
             )
-            part = splits[split] = draw(part, count, loading.seed)
         for index, example in enumerate(part.examples):
             try:
                 part.examples[index] = kind.target(example, spec)
             except InputError as error:
                 raise InputError(f"{part.where(index)}: task '{name}': {error}") from None
+    if spec.scheme == "entities":
+        _note_loose_tags(spec, splits, notes)
     train = splits["train"].examples
     spec = replace(spec, class_weights=_class_weights(description, spec, train, where))
     return Task(spec, {split: part.examples for split, part in splits.items()}, notes)
+
+
+def _note_loose_tags(spec: TaskSpec, splits: Mapping[str, Split], notes: list[str]) -> None:
+    """Tags that are not quite BIO are scored as conlleval does, but their writer may not know."""
+    loose = sum(
+        loose_beginnings([spec.label_list[tag] for tag in example["tags"]])
+        for part in splits.values()
+        for example in part.examples
+    )
+    if loose:
+        notes.append(
+            f'{spec.name}: {loose:,} entities begin with I-: tag_scheme = "iob1" converts them'
+        )
 
 
 def _hold_out(
@@ -223,7 +345,8 @@ def _limit_of(description: TaskDescription, split: str) -> int | None:
     """`limit = 2000` is about the training examples; a table names the splits."""
     limits = description.limit
     if isinstance(limits, dict):
-        return {str(name): count for name, count in limits.items()}.get(split)
+        # validation_mismatched is limited as validation is
+        return {str(name): count for name, count in limits.items()}.get(split.partition("_")[0])
     return limits if split == "train" else None
 
 
@@ -242,133 +365,9 @@ def _source(description: TaskDescription) -> str:
     return description.use or "memory"
 
 
-def _tables(
-    description: TaskDescription, name: str, loading: Loading
-) -> tuple[dict[str, Table], list[str]]:
-    notes: list[str] = []
-    encoding = description.encoding
-    if description.use and catalogue.is_generated(description.use):
-        return catalogue.generate(description.use, description.limit, loading.seed), notes
-    if description.hub:
-        key = digest([description.hub, description.hub_config])
-        if key not in loading.tables:
-            loading.tables[key] = read_hub(description.hub, description.hub_config)
-        tables = loading.tables[key]
-    elif description.data is not None:
-        tables = _read_once(description.data, name, encoding, loading)
-    else:
-        tables = {}
-        for split in SPLITS:
-            source = getattr(description, split)
-            if source is not None:
-                read = _read_once(source, f"{name}.{split}", encoding, loading)
-                if len(read) > 1:
-                    raise InputError(
-                        f"{loading.base / source}: holds several splits ({', '.join(read)}): "
-                        f"give the folder as 'data', or one of its files as '{split}'"
-                    )
-                tables[split] = next(iter(read.values()))
-    if len(tables) == 1 and "train" not in tables:
-        only = next(iter(tables))
-        notes.append(f"{name}: only a {only} split: it is divided into training and validation")
-        tables = {"train": tables[only]}
-    if "train" not in tables:
-        found = ", ".join(tables)
-        raise InputError(f"task '{name}': no split called 'train', found {found}")
-    unlabelled = [s for s, table in tables.items() if s != "train" and _hidden(table, description)]
-    unused = [split for split in tables if split not in SPLITS]
-    if unlabelled or unused:
-        reasons = [f"{split} (labels not public)" for split in unlabelled] + unused
-        notes.append(f"{name}: splits not used: {', '.join(reasons)}")
-    return {s: tables[s] for s in SPLITS if s in tables and s not in unlabelled}, notes
-
-
-def _hidden(table: Table, description: TaskDescription) -> bool:
-    """The hub writes -1 for every label of a test set whose labels are kept back."""
-    column = description.label or "label"
-    return all(row.get(column) == -1 for row in table.rows)
-
-
-def _read_once(source: Any, name: str, encoding: str, loading: Loading) -> dict[str, Table]:
-    in_memory = not isinstance(source, str | Path)
-    key = f"memory {id(source)}" if in_memory else f"{loading.base / source} {encoding}"
-    if key not in loading.tables:
-        path = loading.base if in_memory else loading.base / source
-        if in_memory:
-            loading.tables[key] = {"train": from_memory(source, name)}
-        elif path.is_dir():
-            loading.tables[key] = read_folder(path, encoding)
-        else:
-            loading.tables[key] = {"train": read_file(path, encoding)}
-    return loading.tables[key]
-
-
 def _stated_labels(tables: Mapping[str, Table], columns: Mapping[str, Any]) -> list[str] | None:
     column = columns.get("label") or columns.get("tags")
     return next((t.label_names[column] for t in tables.values() if column in t.label_names), None)
-
-
-def _read_rows(
-    table: Table, spec: TaskSpec, kind: Kind, skip_unlabelled: bool, notes: list[str]
-) -> Split:
-    present = set(table.columns())
-    for role, column in spec.columns.items():
-        for single in [column] if isinstance(column, str) else column:
-            if single not in present:
-                raise InputError(
-                    f"{table.source}: task '{spec.name}' needs the column '{single}' ({role}), "
-                    f"found {', '.join(sorted(present))}{_hint(single, present)}"
-                )
-    split = Split(table, [], [])
-    for index, row in enumerate(table.rows):
-        by_role = {role: _cell(row, column, role) for role, column in spec.columns.items()}
-        target = kind.TARGETS[0]
-        if _missing(by_role[target], spec.kind):
-            if skip_unlabelled:
-                continue
-            raise InputError(
-                f"{table.where(index)}: task '{spec.name}': the {target} is empty "
-                "(skip_unlabelled = true leaves such rows out)"
-            )
-        try:
-            split.examples.append(kind.read(by_role, spec, True))
-        except InputError as error:
-            raise InputError(f"{table.where(index)}: task '{spec.name}': {error}") from None
-        split.rows.append(index)
-    if not split.rows:
-        raise InputError(f"{table.source}: task '{spec.name}': no row has a label")
-    blank = sum(not str(example.get("text", "-")).strip() for example in split.examples)
-    if blank:
-        notes.append(f"{spec.name}: {blank:,} examples of {table.source} have an empty text")
-    if len(split.rows) < len(table.rows):
-        skipped = len(table.rows) - len(split.rows)
-        notes.append(f"{spec.name}: {skipped:,} rows without a label left out of {table.source}")
-    return split
-
-
-def _missing(value: Any, kind: str) -> bool:
-    """No label. An empty answer (span) and an empty list of labels (multilabel) are answers."""
-    if value is None:
-        return kind != "span"
-    return isinstance(value, str) and not value.strip() and kind not in ("span", "multilabel")
-
-
-def _hint(column: str, present: set[str]) -> str:
-    hint = did_you_mean(column, sorted(present))
-    return hint if "did you mean" in hint else ""
-
-
-def _cell(row: Mapping[str, Any], column: str | list[str], role: str) -> Any:
-    """A column's value; several columns are a list of choices, or one text joined by spaces."""
-    if isinstance(column, str):
-        return row.get(column)
-    values = [row.get(single) for single in column]
-    if role == "choices":
-        return values
-    missing = next((c for c, v in zip(column, values, strict=True) if not isinstance(v, str)), None)
-    if missing is not None:
-        return row.get(missing)  # the kind's own reader says what is wrong with it
-    return " ".join(value for value in values if value)
 
 
 def _class_weights(

@@ -1,14 +1,11 @@
-"""Scores as fractions, from scikit-learn and scipy; entities as seqeval, spans as SQuAD.
+"""Scores as fractions, from scikit-learn and scipy; entities as seqeval.
 
 Higher is better for every metric but `mean_squared_error`. A correlation or F1 with nothing to
 measure (constant predictions, no entity on either side) is 0: nothing was shown.
 """
 
-import re
-import string
 import warnings
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 
@@ -24,6 +21,7 @@ def classification_scores(
     from sklearn.metrics import f1_score, matthews_corrcoef
 
     labels = list(range(classes))
+    varied = len(set(gold)) > 1 and len(set(predicted)) > 1
     macro = float(f1_score(gold, predicted, labels=labels, average="macro", zero_division=0))
     if classes == 2:
         f1 = float(f1_score(gold, predicted, labels=[1], average="macro", zero_division=0))
@@ -33,8 +31,18 @@ def classification_scores(
         **accuracy(gold, predicted),
         "f1": f1,
         "macro_f1": macro,
-        "matthews": float(matthews_corrcoef(gold, predicted)),
+        "matthews": float(matthews_corrcoef(gold, predicted)) if varied else 0.0,
     }
+
+
+def set_exact_match(
+    sets: Sequence[Hashable], gold: Sequence[int], predicted: Sequence[int]
+) -> dict[str, float]:
+    """Share of the sets (MultiRC: questions) in which every example is right."""
+    whole: dict[Hashable, bool] = {}
+    for name, truth, guess in zip(sets, gold, predicted, strict=True):
+        whole[name] = whole.get(name, True) and truth == guess
+    return {"exact_match": float(np.mean(list(whole.values())))}
 
 
 def multilabel_scores(
@@ -66,32 +74,6 @@ def regression_scores(gold: Sequence[float], predicted: Sequence[float]) -> dict
         correlations = {k: v if np.isfinite(v) else 0.0 for k, v in correlations.items()}
     r2 = 1 - error / spread if spread > 0 else 0.0
     return {**correlations, "r2": r2, "mean_squared_error": error}
-
-
-def span_scores(gold: Sequence[Sequence[str]], predicted: Sequence[str]) -> dict[str, float]:
-    """SQuAD's exact match and word F1 against the best of several right answers."""
-    exact, overlap = [], []
-    for answers, guess in zip(gold, predicted, strict=True):
-        # An unanswerable question is right exactly when the answer is left empty.
-        references = [normalize_answer(answer) for answer in answers] or [""]
-        words = normalize_answer(guess)
-        exact.append(max(words == reference for reference in references))
-        overlap.append(max(_word_f1(reference, words) for reference in references))
-    return {"f1": float(np.mean(overlap)), "exact_match": float(np.mean(exact))}
-
-
-def normalize_answer(text: str) -> str:
-    """Lower case, without punctuation, English articles and extra spaces."""
-    text = "".join(c for c in text.lower() if c not in string.punctuation)
-    return " ".join(re.sub(r"\b(a|an|the)\b", " ", text).split())
-
-
-def _word_f1(reference: str, guess: str) -> float:
-    truth, words = reference.split(), guess.split()
-    if not truth or not words:
-        return float(truth == words)
-    common = sum((Counter(truth) & Counter(words)).values())
-    return 2 * common / (len(truth) + len(words))
 
 
 def tagging_scores(

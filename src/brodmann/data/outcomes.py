@@ -12,15 +12,32 @@ from typing import Any
 import numpy as np
 
 from brodmann.artifacts import Array
-from brodmann.data.metrics import entities, span_scores
+from brodmann.data.kinds.choice import choice_score, right_choices
+from brodmann.data.kinds.span import span_score
+from brodmann.data.metrics import entities
 from brodmann.data.tasks import Example, TaskSpec
 
 
 def outcomes(
     predictions: Sequence[dict[str, Any]], examples: Sequence[Example], spec: TaskSpec
 ) -> Array:
-    """(example, addend) for the task's primary metric."""
-    return np.asarray(_ADDENDS[spec.kind](predictions, examples, spec), dtype=np.float64)
+    """(example, addend) for the task's primary metric.
+
+    Where examples come in sets, a row is a set: what belongs together is drawn together.
+    """
+    addends = np.asarray(_ADDENDS[spec.kind](predictions, examples, spec), dtype=np.float64)
+    if "set" not in spec.columns:
+        return addends
+    if spec.metric == "accuracy":  # sets differ in size: right answers, and how many were asked
+        addends = np.column_stack([addends, np.ones(len(addends))])
+    names, place = np.unique([str(example["set"]) for example in examples], return_inverse=True)
+    if spec.metric == "exact_match":
+        whole = np.ones((len(names), 1))
+        np.minimum.at(whole, place, addends)
+        return whole
+    totals = np.zeros((len(names), addends.shape[1]))
+    np.add.at(totals, place, addends)
+    return totals
 
 
 def resampled_scores(values: Array, weights: Array, spec: TaskSpec) -> Array:
@@ -29,7 +46,7 @@ def resampled_scores(values: Array, weights: Array, spec: TaskSpec) -> Array:
         return _spearman(values, weights)
     totals = weights @ values  # (resample, addend)
     formula = _FORMULAS[spec.metric]
-    if spec.metric == "f1" and spec.kind == "span":
+    if spec.metric == "f1" and spec.kind in ("span", "choice"):
         formula = _mean
     if spec.metric == "macro_f1" and spec.kind == "tokens":
         formula = _macro_f1_of_those_present
@@ -43,7 +60,7 @@ def _classification(
     guess = np.array([place[prediction["label"]] for prediction in predictions])
     truth = np.array([example["label"] for example in examples])
     classes = len(spec.label_list)
-    if spec.metric == "accuracy":
+    if spec.metric in ("accuracy", "exact_match"):
         return np.asarray(guess == truth)[:, None]
     if spec.metric == "matthews":
         cells = np.zeros((len(truth), classes * classes))
@@ -74,8 +91,10 @@ def _multilabel(
 def _choice(
     predictions: Sequence[dict[str, Any]], examples: Sequence[Example], spec: TaskSpec
 ) -> Array:
-    right = [p["choice"] == e["label"] for p, e in zip(predictions, examples, strict=True)]
-    return np.array(right)[:, None]
+    pairs = zip(predictions, examples, strict=True)
+    if spec.metric == "accuracy":
+        return np.array([[p["choice"] in right_choices(e)] for p, e in pairs])
+    return np.array([[getattr(choice_score(p, e), spec.metric)] for p, e in pairs])
 
 
 def _regression(
@@ -98,10 +117,10 @@ def _span(
     predictions: Sequence[dict[str, Any]], examples: Sequence[Example], spec: TaskSpec
 ) -> Array:
     rows = [
-        span_scores([[text for text, _ in example["answers"]]], [prediction["answer"]])
+        span_score(prediction, example, spec)
         for example, prediction in zip(examples, predictions, strict=True)
     ]
-    return np.array([[row[spec.metric]] for row in rows])
+    return np.array([[getattr(row, spec.metric)] for row in rows])
 
 
 def _tokens(
@@ -165,8 +184,9 @@ def _matthews(totals: Array, drawn: Array) -> Array:
     classes = int(totals.shape[1] ** 0.5)
     cells = totals.reshape(len(totals), classes, classes)
     truth, guess, right = cells.sum(axis=2), cells.sum(axis=1), np.einsum("rcc->r", cells)
-    above = right * drawn - (truth * guess).sum(axis=1)
-    spread = (drawn**2 - (truth**2).sum(axis=1)) * (drawn**2 - (guess**2).sum(axis=1))
+    count = truth.sum(axis=1)  # examples, also where whole sets were drawn
+    above = right * count - (truth * guess).sum(axis=1)
+    spread = (count**2 - (truth**2).sum(axis=1)) * (count**2 - (guess**2).sum(axis=1))
     return _divided(above, np.sqrt(np.maximum(spread, 0)))
 
 

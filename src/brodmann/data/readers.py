@@ -1,4 +1,4 @@
-"""Rows from files, folders, the hub or Python objects, each row knowing where it stands.
+"""Rows from files, folders or Python objects, each row knowing where it stands.
 
 CSV, TSV and JSON Lines are read here, not by `datasets`, which hides the number of a broken line.
 """
@@ -67,7 +67,7 @@ def read_folder(path: Path, encoding: str = "utf-8") -> dict[str, Table]:
         import datasets
 
         saved = datasets.load_from_disk(str(path))
-        return _from_datasets(saved, str(path))
+        return from_datasets(saved, str(path))
     files = {
         file.name.removesuffix(ending): file
         for file in sorted(path.iterdir())
@@ -80,23 +80,6 @@ def read_folder(path: Path, encoding: str = "utf-8") -> dict[str, Table]:
             "or a folder written by datasets' save_to_disk"
         )
     return {split: read_file(file, encoding) for split, file in files.items()}
-
-
-def read_hub(identifier: str, configuration: str | None) -> dict[str, Table]:
-    """A dataset of the Hugging Face hub, or of its local cache."""
-    import datasets
-
-    try:
-        loaded = datasets.load_dataset(identifier, configuration)
-    except Exception as error:  # the hub's client raises many unrelated types here
-        reason = " ".join(str(error).split())[:200] or type(error).__name__
-        raise InputError(
-            f"hub dataset '{identifier}'"
-            + (f" ({configuration})" if configuration else "")
-            + f" could not be loaded: {reason}. To work offline, save it once with "
-            "datasets' save_to_disk where the hub is in reach and give the folder as 'data'"
-        ) from error
-    return _from_datasets(loaded, f"hub:{identifier}")
 
 
 def from_memory(source: Any, name: str) -> Table:
@@ -268,7 +251,7 @@ def _read_parquet(path: Path) -> Table:
     return Table(str(path), rows, range(1, len(rows) + 1))
 
 
-def _from_datasets(loaded: Any, source: str) -> dict[str, Table]:
+def from_datasets(loaded: Any, source: str) -> dict[str, Table]:
     import datasets
 
     if isinstance(loaded, datasets.Dataset):

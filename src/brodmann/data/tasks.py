@@ -22,17 +22,22 @@ class TaskSpec:
     columns: dict[str, str | list[str]] = field(default_factory=dict)  # role → column
     labels: tuple[str, ...] | None = None
     metric: str = ""  # the primary one
+    metrics: tuple[str, ...] = ()  # those to show, the primary one among them
     weight: float = 1.0
     class_weights: tuple[float, ...] | None = None
     group: str | None = None
     language: str | None = None
     source: str = ""  # where the examples came from, for the model card
+    named: str = ""  # its name in the catalogue
+    shape: str = ""  # how rows with the dataset's own fields become ours
     generated: bool = False  # written by the built-in generator, and to be called so
     separator: str = "|"  # multilabel: between labels in one cell
     target_mean: float = 0.0  # regression: value = mean + scale · output
     target_scale: float = 1.0
     unanswerable: bool = False  # span: some contexts hold no answer
+    answer_rules: str = ""  # span: "squad" or "mlqa"; by language if empty
     scheme: str = ""  # tokens: "entities" (BIO) or "words"
+    tag_scheme: str = ""  # tokens: what the data's tags are written in, where not BIO
 
     @property
     def label_list(self) -> tuple[str, ...]:
@@ -50,7 +55,7 @@ class TaskSpec:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "TaskSpec":
         kept = dict(values)
-        for name in ("labels", "class_weights"):
+        for name in ("labels", "class_weights", "metrics"):
             if kept.get(name) is not None:
                 kept[name] = tuple(kept[name])
         return cls(**kept)

@@ -12,6 +12,7 @@ from brodmann.data.batches import evaluation_order, make_batch
 from brodmann.data.kinds import KINDS
 from brodmann.data.kinds.tokens import token_text
 from brodmann.data.readers import from_memory, is_frame
+from brodmann.data.shapes import shaped
 from brodmann.data.tasks import Example, TaskSpec
 from brodmann.errors import InputError
 
@@ -108,9 +109,9 @@ def _together(
 
 
 def read_inputs(spec: TaskSpec, texts: Sequence[Any]) -> list[Example]:
-    texts = as_list(texts)
     examples = []
-    for place, text in enumerate(texts):
+    for place, text in enumerate(as_list(texts)):
+        text = in_shape(spec, text)
         if not fits(spec, text):
             raise InputError(
                 f"input {place + 1}: task '{spec.name}' takes {expected_input(spec)}, "
@@ -140,6 +141,7 @@ def _roles(spec: TaskSpec) -> list[str]:
 def fits(spec: TaskSpec, text: Any) -> bool:
     """Whether the input has what the task reads."""
     roles = _roles(spec)
+    text = in_shape(spec, text)
     if isinstance(text, Mapping):
         return all(_has(text, spec.columns[role], role) for role in roles)
     if isinstance(text, list) and spec.kind == "tokens":
@@ -149,6 +151,18 @@ def fits(spec: TaskSpec, text: Any) -> bool:
         alike = len(text) == len(roles) and all(map(isinstance, text, kinds))
         return alike and len(roles) > 1
     return isinstance(text, str) and len(roles) == 1
+
+
+def in_shape(spec: TaskSpec, text: Any) -> Any:
+    """A row with the fields of the task's dataset as the task reads it; anything else unchanged."""
+    if not spec.shape or not isinstance(text, Mapping):
+        return text
+    if all(_has(text, spec.columns[role], role) for role in _roles(spec)):
+        return text  # already in the task's own columns
+    try:
+        return shaped(dict(text), spec.shape) or text
+    except InputError:
+        return text  # what is missing is said where the columns are asked for
 
 
 def _has(text: Mapping[str, Any], column: str | list[str], role: str) -> bool:
@@ -172,6 +186,8 @@ def _by_role(spec: TaskSpec, text: Any) -> dict[str, Any]:
     roles = _roles(spec)
     if isinstance(text, Mapping):
         given = {role: _value(text, spec.columns[role], role) for role in roles}
+        if "choice_names" in text:
+            given["choice_names"] = text["choice_names"]
     elif spec.kind == "tokens":
         given = {"tokens": text if isinstance(text, str) else list(text)}
     elif isinstance(text, str):

@@ -3,12 +3,16 @@
 from pathlib import Path
 from typing import Any
 
+from brodmann.analysis.statistics import bootstrap_interval
 from brodmann.artifacts import write_json
 from brodmann.config import Config
 from brodmann.data.kinds import trivial_score
+from brodmann.data.outcomes import outcomes, resampled_scores
 from brodmann.data.tasks import Task
 from brodmann.pipeline.run_folder import opened, trained
 from brodmann.pipeline.train import tasks_of
+
+RESAMPLES = 1000
 
 
 def evaluate(config: Config, base: Path, report: Any) -> dict[str, Any]:
@@ -23,7 +27,7 @@ def evaluate_in(folder: Path, config: Config, tasks: list[Task], report: Any) ->
     from brodmann.models.multitask import MultiTaskModel
 
     model = MultiTaskModel.from_pretrained(folder / "model")
-    splits = [s for s in ("validation", "test") if any(s in task.splits for task in tasks)]
+    splits = judged_splits(tasks)
     total = sum(len(task.splits.get(split, ())) for task in tasks for split in splits)
     report("evaluation starts", {"examples": total})
     results: dict[str, Any] = {}
@@ -40,6 +44,7 @@ def evaluate_in(folder: Path, config: Config, tasks: list[Task], report: Any) ->
             task.name: {
                 "metric": task.spec.metric,
                 "score": measured[task.name].scores[task.spec.metric],
+                "interval": score_interval(measured[task.name].predictions, task, split),
                 "trivial": trivial_score(task, split),
                 "examples": measured[task.name].examples,
                 "truncated": measured[task.name].truncated,
@@ -52,3 +57,25 @@ def evaluate_in(folder: Path, config: Config, tasks: list[Task], report: Any) ->
     write_json(folder / "metrics.json", document)
     report("scores", {"tasks": tasks, "splits": results, "folder": folder})
     return document
+
+
+def judged_splits(tasks: list[Task]) -> list[str]:
+    """Every split but the training data: validation and its like first, then test and its like."""
+    names = dict.fromkeys(split for task in tasks for split in task.splits if split != "train")
+    return sorted(names, key=lambda split: (split.startswith("test"), split))
+
+
+def score_interval(predictions: list[dict[str, Any]], task: Task, split: str) -> list[float]:
+    """Of the primary metric, over resamples of the examples (of whole sets, where they have some).
+
+    The model is one model: how much another training run would move is not in it.
+    """
+    values = outcomes(predictions, task.splits[split], task.spec)
+    return list(
+        bootstrap_interval(
+            lambda weights: resampled_scores(values, weights, task.spec),
+            len(values),
+            resamples=RESAMPLES,
+            seed=0,
+        )
+    )

@@ -1,4 +1,4 @@
-"""Metrics: seqeval, scikit-learn and SQuAD's own definition are the judges."""
+"""Metrics: seqeval and the definitions written out are the judges."""
 
 import warnings
 
@@ -10,9 +10,8 @@ from brodmann.data.metrics import (
     classification_scores,
     entities,
     multilabel_scores,
-    normalize_answer,
     regression_scores,
-    span_scores,
+    set_exact_match,
     tagging_scores,
 )
 
@@ -63,8 +62,48 @@ def test_multilabel_and_regression_scores() -> None:
     assert constant["spearman"] == constant["pearson"] == 0
 
 
-def test_span_scores_follow_squad() -> None:
-    assert normalize_answer("The  Red, cat!") == "red cat"
-    assert span_scores([["the red cat", "cat"]], ["Cat."]) == {"f1": 1.0, "exact_match": 1.0}
-    assert span_scores([["red cat"]], ["cat"]) == pytest.approx({"f1": 2 / 3, "exact_match": 0.0})
-    assert span_scores([[], []], ["", "cat"]) == {"f1": 0.5, "exact_match": 0.5}
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 1), st.integers(0, 1)), min_size=1))
+def test_multirc_scores_agree_with_their_definition(rows: list[tuple[int, int, int]]) -> None:
+    """F1a: F1 of the class True over all answers; EM: questions with every answer right."""
+    sets, gold, predicted = ([row[i] for row in rows] for i in range(3))
+    right = sum(g and p for g, p in zip(gold, predicted, strict=True))
+    f1a = 2 * right / (sum(gold) + sum(predicted)) if right else 0.0
+    assert classification_scores(gold, predicted, 2)["f1"] == pytest.approx(f1a)
+    whole = [all(g == p for s, g, p in rows if s == name) for name in set(sets)]
+    exact = set_exact_match(sets, gold, predicted)["exact_match"]
+    assert exact == pytest.approx(sum(whole) / len(whole))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(st.floats(0, 5), st.floats(-9, 9)), min_size=2))
+def test_correlations_agree_with_their_definitions(rows: list[tuple[float, float]]) -> None:
+    import numpy as np
+    from scipy.stats import rankdata
+
+    truth, guess = np.array(rows).T
+    scores = regression_scores(truth.tolist(), guess.tolist())
+    for name, x, y in (
+        ("pearson", truth, guess),
+        ("spearman", rankdata(truth), rankdata(guess)),
+    ):
+        spread = x.std() * y.std()
+        assert np.isfinite(scores[name])
+        if x.std() > 1e-6 and y.std() > 1e-6:
+            expected = float(((x - x.mean()) * (y - y.mean())).mean() / spread)
+            assert scores[name] == pytest.approx(expected, abs=1e-6)
+        elif np.ptp(x) == 0 or np.ptp(y) == 0:
+            assert scores[name] == 0
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1))
+def test_matthews_agrees_with_its_definition(rows: list[tuple[bool, bool]]) -> None:
+    tp, fp, fn, tn = (
+        sum(pair == wanted for pair in rows)
+        for wanted in ((True, True), (False, True), (True, False), (False, False))
+    )
+    below = ((tp + fp) * (tp + fn) * (tn + fp) * (tn + fn)) ** 0.5
+    expected = (tp * tn - fp * fn) / below if below else 0.0
+    gold, guess = ([int(pair[i]) for pair in rows] for i in range(2))
+    assert classification_scores(gold, guess, 2)["matthews"] == pytest.approx(expected)

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from brodmann.data.readers import from_memory, read_file, read_folder, read_hub
+from brodmann.data.hub import read_hub
+from brodmann.data.readers import from_memory, read_file, read_folder
 from brodmann.errors import InputError
 
 ROWS = [{"text": 'a, "quoted" text', "label": "x"}, {"text": "two\nlines", "label": "y"}]
@@ -141,8 +142,8 @@ def test_a_hub_id_out_of_reach_says_how_to_work_offline() -> None:
     with pytest.raises(InputError) as caught:
         read_hub("someone/something", None)
     text = str(caught.value)
-    assert text.startswith("hub dataset 'someone/something' could not be loaded: ")
+    assert text.startswith("hub:someone/something could not be loaded: ")
     assert text.endswith(
-        "To work offline, save it once with datasets' save_to_disk where the hub is in reach "
-        "and give the folder as 'data'"
+        "; to work offline, write it once where the hub is in reach with "
+        "`brodmann tasks --fetch NAME --to DIR`, or with datasets' save_to_disk"
     )

@@ -1,7 +1,10 @@
 """Multiple choice: one text, several continuations or answers, one of them right.
 
 Every choice is read with the text as a pair and gets one number. Loss: cross-entropy over the
-choices of an example; their number may differ between examples.
+choices of an example; their number may differ between examples. Where several choices are right
+(ReCoRD, Zhang et al. 2018) it is the negative log of their probabilities' sum. `f1` and
+`exact_match` compare the chosen words with the right ones, as for spans; `choice_names` are those
+words where a choice is a whole sentence.
 """
 
 from collections import Counter
@@ -11,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from brodmann.artifacts import Array
+from brodmann.data.answers import AnswerScore, answer_score
 from brodmann.data.encoding import Encoded, encode_texts
-from brodmann.data.metrics import accuracy
 from brodmann.data.tasks import Example, TaskSpec, is_text, label_name, listed, read_texts
 from brodmann.errors import InputError
 
@@ -21,9 +24,9 @@ if TYPE_CHECKING:
 
 HEAD = "choice"
 REQUIRED = ("text", "choices", "label")
-OPTIONAL = ()
-TARGETS = ("label",)
-METRICS = ("accuracy",)
+OPTIONAL = ("choice_names",)
+TARGETS = ("label", "choice_names")
+METRICS = ("accuracy", "f1", "exact_match")
 WEIGHTED_CLASSES = False
 
 
@@ -36,9 +39,36 @@ def read(row: Mapping[str, Any], spec: TaskSpec, labelled: bool) -> Example:
     if len(choices) < 2:
         raise InputError(f"choices: expected at least two, found {len(choices)}")
     example = {**read_texts(row), "choices": choices}
+    if row.get("choice_names") is not None:
+        names = row["choice_names"]
+        if not isinstance(names, list) or len(names) != len(choices):
+            raise InputError(f"choice_names: expected one name a choice, found {names!r:.60}")
+        example["choice_names"] = [str(name) for name in names]
     if labelled:
-        example["label"] = _right_choice(row["label"], choices)
+        given = row["label"] if isinstance(row["label"], list) else [row["label"]]
+        right = sorted({_right_choice(label, choices) for label in given})
+        if not right:
+            raise InputError("label: no choice is right")
+        example["label"] = right[0]
+        if len(right) > 1:
+            example["right"] = right
     return example
+
+
+def right_choices(example: Example) -> list[int]:
+    return list(example.get("right", [example["label"]]))
+
+
+def choice_words(example: Example) -> list[str]:
+    return list(example.get("choice_names") or example["choices"])
+
+
+def choice_score(prediction: Mapping[str, Any], example: Example) -> AnswerScore:
+    """The chosen words beside the right ones."""
+    names = choice_words(example)
+    return answer_score(
+        [names[place] for place in right_choices(example)], names[prediction["choice"]]
+    )
 
 
 def _right_choice(label: Any, choices: list[str]) -> int:
@@ -85,6 +115,11 @@ def encode(
     encoded = Encoded(ids, starts, item_rows, np.arange(len(examples)), truncated, types)
     if all("label" in example for example in examples):
         encoded.labels["label"] = np.array([example["label"] for example in examples], np.int64)
+        if any("right" in example for example in examples):
+            right = np.zeros(len(choices), np.int64)
+            for first, example in zip(item_rows, examples, strict=False):
+                right[first + np.array(right_choices(example))] = 1
+            encoded.labels["right"] = right
     return encoded
 
 
@@ -92,6 +127,10 @@ def loss(logits: "Tensor", labels: dict[str, "Tensor"], spec: TaskSpec) -> "Tens
     """`logits` is (item, choice), padded with -inf where an item has fewer choices."""
     from torch.nn import functional
 
+    if "right" in labels:
+        wrong = labels["right"] == 0
+        among_right = logits.float().masked_fill(wrong, float("-inf")).logsumexp(dim=1)
+        return logits.float().logsumexp(dim=1) - among_right
     return functional.cross_entropy(logits.float(), labels["label"], reduction="none")
 
 
@@ -107,7 +146,7 @@ def predict(
         predictions.append(
             {
                 "choice": best,
-                "text": example["choices"][best],
+                "text": choice_words(example)[best],
                 "score": float(probabilities[best]),
                 "probabilities": [float(p) for p in probabilities],
             }
@@ -118,12 +157,20 @@ def predict(
 def score(
     predictions: Sequence[dict[str, Any]], examples: Sequence[Example], spec: TaskSpec
 ) -> dict[str, float]:
-    return accuracy([example["label"] for example in examples], [p["choice"] for p in predictions])
+    pairs = list(zip(predictions, examples, strict=True))
+    compared = np.array([choice_score(prediction, example) for prediction, example in pairs])
+    right = [prediction["choice"] in right_choices(example) for prediction, example in pairs]
+    return {
+        "accuracy": float(np.mean(right)),
+        "f1": float(compared[:, 0].mean()),
+        "exact_match": float(compared[:, 1].mean()),
+    }
 
 
 def trivial(
     train: Sequence[Example], examples: Sequence[Example], spec: TaskSpec
 ) -> list[dict[str, Any]]:
     """Always the place that is right most often."""
-    place = Counter(example["label"] for example in train).most_common(1)[0][0]
-    return [{"choice": place} for _ in examples]
+    counts = Counter(place for example in train for place in right_choices(example))
+    place = counts.most_common(1)[0][0]
+    return [{"choice": min(place, len(example["choices"]) - 1)} for example in examples]

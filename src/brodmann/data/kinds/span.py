@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from brodmann.artifacts import Array
+from brodmann.data.answers import AnswerScore, answer_score
 from brodmann.data.encoding import Encoded, flatten
-from brodmann.data.metrics import span_scores
 from brodmann.data.tasks import Example, TaskSpec, one_text
 from brodmann.errors import InputError
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 HEAD = "span"
 REQUIRED = ("question", "context", "answer")
-OPTIONAL = ("answer_start",)
-TARGETS = ("answer", "answer_start")
+OPTIONAL = ("answer_start", "aliases")
+TARGETS = ("answer", "answer_start", "aliases")
 METRICS = ("f1", "exact_match")
 WEIGHTED_CLASSES = False
 
@@ -35,7 +35,22 @@ def read(row: Mapping[str, Any], spec: TaskSpec, labelled: bool) -> Example:
     example: Example = {"question": one_text(row, "question"), "context": context}
     if labelled:
         example["answers"] = _answers(row, context)
+        if row.get("aliases"):
+            if not all(isinstance(alias, str) for alias in row["aliases"]):
+                raise InputError(f"aliases: expected a list of texts, found {row['aliases']!r:.60}")
+            example["aliases"] = list(row["aliases"])
     return example
+
+
+def right_answers(example: Example) -> list[str]:
+    """What an answer is compared with: aliases, which need not be in the context, or the spans."""
+    return list(example.get("aliases") or (text for text, _ in example["answers"]))
+
+
+def span_score(prediction: Mapping[str, Any], example: Example, spec: TaskSpec) -> AnswerScore:
+    language = example.get("language", spec.language)
+    rules = spec.answer_rules or None
+    return answer_score(right_answers(example), prediction["answer"], language, rules)
 
 
 def _answers(row: Mapping[str, Any], context: str) -> list[tuple[str, int]]:
@@ -143,17 +158,16 @@ def _short_questions(questions: list[str], tokenizer: Any, limit: int) -> list[s
 
 
 def _window_target(places: Array, example: Example) -> tuple[int, int]:
-    """First and last token of the first answer in this window; token 0 if it is not whole there."""
-    if not example["answers"]:
-        return 0, 0
-    text, start = example["answers"][0]
-    end = start + len(text)
-    inside = (places[:, 0] < end) & (places[:, 1] > start) & (places[:, 0] >= 0)
-    if not inside.any():
-        return 0, 0
-    first, last = int(inside.argmax()), int(len(inside) - 1 - inside[::-1].argmax())
-    whole = places[first, 0] <= start and places[last, 1] >= end
-    return (first, last) if whole else (0, 0)
+    """First and last token of the first answer that is whole in this window; else token 0."""
+    for text, start in example["answers"]:
+        end = start + len(text)
+        inside = (places[:, 0] < end) & (places[:, 1] > start) & (places[:, 0] >= 0)
+        if not inside.any():
+            continue
+        first, last = int(inside.argmax()), int(len(inside) - 1 - inside[::-1].argmax())
+        if places[first, 0] <= start and places[last, 1] >= end:
+            return first, last
+    return 0, 0
 
 
 def loss(logits: "Tensor", labels: dict[str, "Tensor"], spec: TaskSpec) -> "Tensor":
@@ -218,10 +232,9 @@ def _logsumexp(values: Array) -> float:
 def score(
     predictions: Sequence[dict[str, Any]], examples: Sequence[Example], spec: TaskSpec
 ) -> dict[str, float]:
-    return span_scores(
-        [[text for text, _ in example["answers"]] for example in examples],
-        [prediction["answer"] for prediction in predictions],
-    )
+    pairs = zip(predictions, examples, strict=True)
+    compared = np.array([span_score(prediction, example, spec) for prediction, example in pairs])
+    return {"f1": float(compared[:, 0].mean()), "exact_match": float(compared[:, 1].mean())}
 
 
 def trivial(

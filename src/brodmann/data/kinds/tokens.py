@@ -16,11 +16,13 @@ import numpy as np
 from brodmann.artifacts import Array
 from brodmann.data.encoding import IGNORED, Encoded, flatten
 from brodmann.data.metrics import entities, tagging_scores
+from brodmann.data.tag_schemes import bio_labels, to_bio
 from brodmann.data.tasks import (
     Example,
     TaskSpec,
     is_text,
     label_index,
+    label_name,
     label_names,
     listed,
     scalar_label,
@@ -54,10 +56,21 @@ def read(row: Mapping[str, Any], spec: TaskSpec, labelled: bool) -> Example:
         if len(tags) != len(words):
             raise InputError(f"{len(words)} tokens but {len(tags)} tags, expected equally many")
         example["tags"] = tags
+        if spec.tag_scheme:
+            example["tags"] = to_bio([tag_name(tag, spec) for tag in tags], spec.tag_scheme)
     return example
 
 
+def tag_name(tag: Any, spec: TaskSpec) -> str:
+    """A tag as a name, where the data gives its number among the task's labels."""
+    if spec.labels is None or label_name(tag) in spec.labels:
+        return label_name(tag)
+    return spec.labels[label_index(tag, spec)]
+
+
 def settle(spec: TaskSpec, splits: Mapping[str, Sequence[Example]]) -> TaskSpec:
+    if spec.tag_scheme and spec.labels is not None:
+        spec = replace(spec, labels=bio_labels(spec.labels))
     labels = spec.labels or _with_outside_first(
         label_names(
             tag for examples in splits.values() for example in examples for tag in example["tags"]

@@ -1,0 +1,75 @@
+"""Datasets of the Hugging Face hub: loaded, taken from its cache, or written into a folder.
+
+`datasets` runs no loading scripts any more, so an id must hold Parquet (or JSON, CSV) files, or be
+asked for at the revision where the hub keeps its own Parquet copy, `refs/convert/parquet`.
+"""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+from brodmann.artifacts import write_bytes
+from brodmann.data.catalogue import Entry
+from brodmann.data.readers import Table, from_datasets
+from brodmann.errors import InputError
+
+OFFLINE = (
+    "to work offline, write it once where the hub is in reach with "
+    "`brodmann tasks --fetch NAME --to DIR`, or with datasets' save_to_disk"
+)
+
+
+def read_hub(
+    identifier: str, configuration: str | None, revision: str | None = None
+) -> dict[str, Table]:
+    """A dataset of the hub, or what the hub's cache on this machine holds of it."""
+    import datasets
+
+    source = f"hub:{identifier}" + (f"/{configuration}" if configuration else "")
+    try:
+        loaded = datasets.load_dataset(identifier, configuration, revision=revision)
+    except Exception as error:  # the hub's client raises many unrelated types here
+        cached = _cached_snapshot(identifier, revision)
+        if cached is None:
+            reason = " ".join(str(error).split())[:200] or type(error).__name__
+            raise InputError(f"{source} could not be loaded: {reason}; {OFFLINE}") from error
+        try:
+            loaded = datasets.load_dataset(str(cached), configuration)
+        except Exception as second:  # as above
+            reason = " ".join(str(second).split())[:200]
+            raise InputError(f"{source}: the copy in {cached} cannot be read: {reason}") from second
+    return from_datasets(loaded, source)
+
+
+def _cached_snapshot(identifier: str, revision: str | None) -> Path | None:
+    """The files that an earlier download has left, without asking the hub."""
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    try:
+        folder = snapshot_download(
+            identifier, repo_type="dataset", revision=revision, local_files_only=True
+        )
+    except (LocalEntryNotFoundError, HfHubHTTPError, HFValidationError, OSError):
+        return None
+    return Path(folder)
+
+
+def fetch(entry: Entry, language: str, to: Path, report: Any = None) -> list[Path]:
+    """Write a named dataset as `<to>/<folder>/<split>.jsonl.gz` with the hub's field names."""
+    from brodmann.data.sources import hub_tables
+
+    if entry.generated or entry.hub is None:
+        text = "it is generated" if entry.generated else "no copy on the hub is known"
+        raise InputError(f"{entry.name}: nothing to fetch: {text}")
+    folder = to / entry.folder.format(language=language)
+    written = []
+    for split, table in hub_tables(entry, language).items():
+        lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in table.rows)
+        path = folder / f"{split}.jsonl.gz"
+        write_bytes(path, gzip.compress(lines.encode(), mtime=0))  # the same rows, the same bytes
+        written.append(path)
+        if report is not None:
+            report(path, len(table.rows))
+    return written

@@ -1,0 +1,224 @@
+"""The zip that the GLUE and SuperGLUE servers take, from a trained model and the unlabelled tests.
+
+GLUE: a TSV file a test set, `index` and `prediction`; SuperGLUE: a JSON Lines file a test set. File
+names and label words are those of the benchmarks' own toolkit (jiant's writer of submissions).
+"""
+
+import io
+import json
+import zipfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from brodmann.artifacts import write_bytes
+from brodmann.data import catalogue
+from brodmann.data.catalogue import Entry
+from brodmann.data.kinds import KINDS
+from brodmann.data.readers import Table
+from brodmann.data.shapes import shaped
+from brodmann.data.sources import Loading, raw_split
+from brodmann.errors import InputError, did_you_mean
+
+Row = dict[str, Any]
+Answer = dict[str, Any]
+ZIP_TIME = (1980, 1, 1, 0, 0, 0)  # the same answers, the same bytes
+
+
+@dataclass(frozen=True)
+class TestFile:
+    """One file of a submission: which test rows, answered by which task, written how."""
+
+    name: str
+    rows: str | Entry  # a task of the catalogue, or a diagnostic set
+    task: str  # the task that answers
+    split: str
+    lines: Callable[[Sequence[Row], Sequence[Answer]], str]
+    required: bool = True
+
+
+def submission(
+    model_folder: Path,
+    benchmark: str,
+    to: Path,
+    base: Path,
+    *,
+    partial: bool = False,
+    report: Any,
+) -> dict[str, int]:
+    """Write the zip; returns how many predictions each of its files holds."""
+    from brodmann.models.multitask import MultiTaskModel
+
+    if benchmark not in BENCHMARKS:
+        raise InputError(f"unknown benchmark '{benchmark}'{did_you_mean(benchmark, BENCHMARKS)}")
+    model = MultiTaskModel.from_pretrained(model_folder)
+    named = {spec.named: name for name, spec in model.specs.items() if spec.named}
+    files = BENCHMARKS[benchmark]
+    wanted = [file for file in files if file.task in named]
+    missing = sorted({file.task for file in files if file.required} - set(named))
+    if not wanted or (missing and not partial):
+        raise InputError(
+            f"{model_folder}: the model has no task {', '.join(missing)}: the server takes only "
+            "whole submissions (--partial writes those there are)"
+        )
+    loading = Loading(base, seed=0)
+    tests: dict[str, tuple[Entry, Table]] = {}
+    for file in wanted:  # all test sets, before the first answer is computed
+        entry = file.rows if isinstance(file.rows, Entry) else catalogue.find(file.rows)[0]
+        try:
+            tests[file.name] = raw_split(entry, file.split, loading)
+        except InputError as error:
+            if file.required:
+                raise
+            report("note", {"text": f"{file.name} is left out: {error}"})
+    content: dict[str, str] = {}
+    for file in wanted:
+        if file.name in tests:
+            entry, table = tests[file.name]
+            report("stage", {"text": f"{file.name}: {len(table.rows):,} predictions"})
+            inputs = [by_role(row, entry, table.where(i)) for i, row in enumerate(table.rows)]
+            content[file.name] = file.lines(table.rows, model.predict(named[file.task], inputs))
+    write_bytes(to, _zipped(content))
+    return {name: len(tests[name][1].rows) for name in content}
+
+
+def by_role(row: Row, entry: Entry, where: str) -> Row:
+    """What the task reads of an unlabelled row, under the roles' names."""
+    try:
+        shaped_row = shaped(row, entry.shape) if entry.shape else row
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+    kind = KINDS[entry.kind]
+    roles = [r for r in (*kind.REQUIRED, *kind.OPTIONAL) if r not in kind.TARGETS]
+    columns = {role: entry.columns.get(role, role) for role in (*roles, "choice_names")}
+    return {role: shaped_row[c] for role, c in columns.items() if shaped_row and c in shaped_row}
+
+
+def _zipped(content: dict[str, str]) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in content.items():
+            archive.writestr(zipfile.ZipInfo(name, ZIP_TIME), text)
+    return buffer.getvalue()
+
+
+def _tsv(word: Callable[[Answer], str]) -> Callable[[Sequence[Row], Sequence[Answer]], str]:
+    def lines(rows: Sequence[Row], answers: Sequence[Answer]) -> str:
+        pairs = sorted(
+            (row["idx"], word(answer)) for row, answer in zip(rows, answers, strict=True)
+        )
+        return "index\tprediction\n" + "".join(f"{index}\t{text}\n" for index, text in pairs)
+
+    return lines
+
+
+def _jsonl(label: Callable[[Answer], Any]) -> Callable[[Sequence[Row], Sequence[Answer]], str]:
+    def lines(rows: Sequence[Row], answers: Sequence[Answer]) -> str:
+        ordered = sorted(zip(rows, answers, strict=True), key=lambda pair: _index(pair[0]))
+        return "".join(
+            json.dumps({"idx": _index(row), "label": label(answer)}) + "\n"
+            for row, answer in ordered
+        )
+
+    return lines
+
+
+def _index(row: Row) -> int:
+    """The row's own number; ReCoRD's rows are queries of a passage."""
+    return int(row["idx"]["query"] if isinstance(row["idx"], dict) else row["idx"])
+
+
+def _multirc(rows: Sequence[Row], answers: Sequence[Answer]) -> str:
+    """One line a paragraph, with its questions and their answers inside."""
+    passages: dict[int, dict[int, dict[int, int]]] = {}
+    for row, answer in zip(rows, answers, strict=True):
+        place = row["idx"]
+        questions = passages.setdefault(place["paragraph"], {})
+        questions.setdefault(place["question"], {})[place["answer"]] = int(
+            answer["label"] == "True"
+        )
+    lines = []
+    for passage, questions in sorted(passages.items()):
+        inside = [
+            {
+                "idx": question,
+                "answers": [{"idx": i, "label": label} for i, label in sorted(labels.items())],
+            }
+            for question, labels in sorted(questions.items())
+        ]
+        lines.append(json.dumps({"idx": passage, "passage": {"questions": inside}}) + "\n")
+    return "".join(lines)
+
+
+def _word(answer: Answer) -> str:
+    return str(answer["label"])
+
+
+def _number(*labels: str) -> Callable[[Answer], str]:
+    return lambda answer: str(labels.index(answer["label"]))
+
+
+def _rating(answer: Answer) -> str:
+    return f"{min(max(answer['value'], 0.0), 5.0):.3f}"
+
+
+def _lower(answer: Answer) -> str:
+    return str(answer["label"]).lower()
+
+
+def _glue(name: str, task: str, word: Callable[[Answer], str]) -> TestFile:
+    return TestFile(f"{name}.tsv", f"glue/{task}", f"glue/{task}", "test", _tsv(word))
+
+
+def _superglue(name: str, task: str, label: Callable[[Answer], Any]) -> TestFile:
+    named = f"superglue/{task}"
+    return TestFile(f"{name}.jsonl", named, named, "test", _jsonl(label))
+
+
+PREMISE = {"text": "premise", "text_pair": "hypothesis"}
+SENTENCES = {"text": "sentence1", "text_pair": "sentence2"}
+# Diagnostic sets: answered by the inference task, scored by the server, never trained on.
+AX, AX_B, AX_G = (
+    Entry(
+        name=f"{benchmark}/{config}",
+        kind="classification",
+        group="inference",
+        columns=columns,
+        hub=hub,
+        hub_config=config,
+        folder=config,
+    )
+    for benchmark, config, columns, hub in (
+        ("glue", "ax", PREMISE, "nyu-mll/glue"),
+        ("superglue", "axb", SENTENCES, "aps/super_glue"),
+        ("superglue", "axg", PREMISE, "aps/super_glue"),
+    )
+)
+BENCHMARKS: dict[str, tuple[TestFile, ...]] = {
+    "glue": (
+        _glue("CoLA", "cola", _number("unacceptable", "acceptable")),
+        _glue("SST-2", "sst2", _number("negative", "positive")),
+        _glue("MRPC", "mrpc", _number("not_equivalent", "equivalent")),
+        _glue("STS-B", "stsb", _rating),
+        _glue("QQP", "qqp", _number("not_duplicate", "duplicate")),
+        TestFile("MNLI-m.tsv", "glue/mnli", "glue/mnli", "test_matched", _tsv(_word)),
+        TestFile("MNLI-mm.tsv", "glue/mnli", "glue/mnli", "test_mismatched", _tsv(_word)),
+        _glue("QNLI", "qnli", _word),
+        _glue("RTE", "rte", _word),
+        _glue("WNLI", "wnli", _number("not_entailment", "entailment")),
+        TestFile("AX.tsv", AX, "glue/mnli", "test", _tsv(_word), required=False),
+    ),
+    "superglue": (
+        _superglue("BoolQ", "boolq", _lower),
+        _superglue("CB", "cb", _word),
+        _superglue("COPA", "copa", lambda answer: int(answer["choice"])),
+        TestFile("MultiRC.jsonl", "superglue/multirc", "superglue/multirc", "test", _multirc),
+        _superglue("ReCoRD", "record", lambda answer: str(answer["text"])),
+        _superglue("RTE", "rte", _word),
+        _superglue("WiC", "wic", _lower),
+        _superglue("WSC", "wsc", _word),
+        TestFile("AX-b.jsonl", AX_B, "superglue/rte", "test", _jsonl(_word), required=False),
+        TestFile("AX-g.jsonl", AX_G, "superglue/rte", "test", _jsonl(_word), required=False),
+    ),
+}
