@@ -62,3 +62,14 @@ def test_configurations_in_the_documents_and_examples_are_valid(tmp_path: Path) 
         path = tmp_path / "c.toml"
         path.write_text(text, encoding="utf-8")
         load_config(path)
+
+
+def test_the_catalogue_page_lists_every_dataset() -> None:
+    from brodmann.data.catalogue import entries
+
+    page = (ROOT / "docs" / "catalogue.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| `([^`]+)`(?: \(\d+ languages\))? \| (\w+) \|", page, re.MULTILINE)
+    public = [entry for entry in entries().values() if not entry.generated]
+    assert listed == [(entry.name, entry.kind) for entry in public]
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert f"lists all {len(public)} with their metrics" in readme

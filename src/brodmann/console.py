@@ -78,26 +78,26 @@ class RunView:
         self.console.print(f"[dim]{facts['text']} …[/dim]")
 
     def _note(self, facts: dict[str, Any]) -> None:
-        self.console.print(f"[yellow]note:[/yellow] {facts['text']}", highlight=False)
+        self.console.print(f"[yellow]note:[/yellow] {escape(facts['text'])}", highlight=False)
 
     def _tasks(self, facts: dict[str, Any]) -> None:
         table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
-        for title in ("task", "kind", "labels", "train", "validation", "test", "metric"):
-            right = title in ("train", "validation", "test")
-            table.add_column(title, justify="right" if right else "left")
+        splits = ("train", "validation", "test")
+        for title in ("task", "kind", "labels", *splits, "metric"):
+            table.add_column(title, justify="right" if title in splits else "left")
         for task in facts["tasks"]:
             labels = len(task.spec.labels) if task.spec.labels else "–"
-            sizes = [
-                f"{task.sizes[s]:,}" if s in task.sizes else "–"
-                for s in ("train", "validation", "test")
-            ]
-            table.add_row(task.name, task.spec.kind, str(labels), *sizes, task.spec.metric)
+            sizes = [f"{task.sizes[s]:,}" if s in task.sizes else "–" for s in splits]
+            table.add_row(escape(task.name), task.spec.kind, str(labels), *sizes, task.spec.metric)
         self.console.print(table)
         if any(task.spec.generated for task in facts["tasks"]):
             self.console.print(
                 "[dim]builtin/ tasks are generated text, for trying things out[/dim]"
             )
         for task in facts["tasks"]:
+            further = [f"{size:,} {s}" for s, size in task.sizes.items() if s not in splits]
+            if further:
+                self._note({"text": f"{task.name}: also judged on {', '.join(further)} examples"})
             for note in task.notes:
                 self._note({"text": note})
 

@@ -54,6 +54,9 @@ def test_run_evaluate_and_predict(
     metrics = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
     assert set(metrics["splits"]) == {"validation", "test"}
     assert metrics["splits"]["validation"]["similarity"]["metric"] == "spearman"
+    for entry in metrics["splits"]["validation"].values():
+        low, high = entry["interval"]
+        assert low <= entry["score"] <= high and f"[{100 * low:.1f}, {100 * high:.1f}]" in out
     provenance = json.loads((folder / "provenance.json").read_text(encoding="utf-8"))
     assert provenance["data"]["sentiment"]["generated"] is True
     assert provenance["sittings"][0]["versions"]["torch"]
@@ -106,6 +109,32 @@ def test_init_writes_what_run_can_run(tmp_path: Path, command: Command) -> None:
     assert "the same rows as the task before it" in " ".join(out.split())
     code, _, err = command("init", tmp_path / "mine")
     assert code == 2 and "is there already, nothing was written" in err
+
+
+def test_named_datasets_from_a_folder(tmp_path: Path, command: Command) -> None:
+    from tests.hub_rows import hub_rows, write_dataset, write_split
+
+    from brodmann.data.catalogue import entries
+
+    for name in ("glue/mnli", "superglue/multirc"):
+        folder = write_dataset(tmp_path / "data", entries()[name], count=18)
+        if name == "glue/mnli":
+            write_split(folder, "validation_mismatched", hub_rows(entries()[name], 9))
+    config = tmp_path / "named.toml"
+    config.write_text(
+        'name = "named"\ndata_dir = "data"\ntasks = ["glue/mnli", "superglue/multirc"]\n'
+        f"output = '{tmp_path / 'runs'}'\n[model]\nbackbone = \"builtin:tiny\"\n"
+        "[training]\nepochs = 1\n",
+        encoding="utf-8",
+    )
+    code, out, err = command("run", config)
+    assert (code, err) == (0, "")
+    assert "mnli: also judged on 9 validation_mismatched examples" in out
+    metrics = json.loads((tmp_path / "runs/named/metrics.json").read_text("utf-8"))["splits"]
+    assert set(metrics) == {"validation", "validation_mismatched"}
+    assert set(metrics["validation_mismatched"]) == {"mnli"}
+    assert metrics["validation"]["multirc"]["scores"]["exact_match"] >= 0
+    assert "exact_match" in out  # both official metrics are shown
 
 
 def test_tasks_and_doctor(command: Command) -> None:

@@ -39,15 +39,18 @@ def tables_of(
     """The task's labelled splits, and what the reader should be told about them."""
     notes: list[str] = []
     splits = description.splits or {}
-    if is_given(description):
+    if description.use is None:
         tables = _given_tables(description, name, loading)
     else:
-        entry, (language,) = catalogue.find(str(description.use))
-        if entry.generated:
+        entry, (language, *_) = catalogue.find(description.use)
+        splits = splits or entry.splits
+        if is_given(description):  # the named dataset's form, from elsewhere
+            tables = _only(_given_tables(description, name, loading), entry.only)
+        elif entry.generated:
             tables = catalogue.generate(entry.name, language, description.limit, loading.seed)
             return tables, notes
-        tables = named_tables(entry, language, loading, notes, name)
-        splits = splits or entry.splits
+        else:
+            tables = named_tables(entry, language, loading, notes, name)
     tables, unused = _by_our_names(tables, splits, name)
     if description.shape is not None:
         tables = {s: _shaped(t, description.shape, name, notes) for s, t in tables.items()}

@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import brodmann as bm
-from brodmann.analysis import dissociation_scores, verdict
+from brodmann.analysis import dissociation_scores, statistics, verdict
 from brodmann.analysis.dissociation import heads_per_layer, overlap, undertrained, verdicts
 from brodmann.analysis.iap import random_heads
 from brodmann.analysis.statistics import (
+    bootstrap_interval,
     bootstrap_weights,
     percentile_interval,
     random_draw_p_value,
@@ -171,6 +172,21 @@ def test_the_interval_is_scipys_on_the_same_resamples() -> None:
     assert ours == pytest.approx(theirs.confidence_interval, abs=0.01)
     given_ = percentile_interval(np.arange(101.0), 0.9)
     assert given_ == pytest.approx((5.0, 95.0))
+
+
+def test_an_interval_in_pieces_is_that_of_all_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = np.random.rand(40)
+
+    def mean(weights: Any) -> Any:
+        assert len(weights) * 40 <= statistics.LARGEST_WEIGHTS
+        return weights @ values / 40
+
+    whole = bootstrap_interval(mean, 40, resamples=3000, seed=0)
+    assert whole == percentile_interval(mean(bootstrap_weights(40, 3000, seed=0)))
+    monkeypatch.setattr(statistics, "LARGEST_WEIGHTS", 4000)
+    in_pieces = bootstrap_interval(mean, 40, resamples=3000, seed=0)
+    assert in_pieces == pytest.approx(whole, abs=0.01) and in_pieces != whole
+    assert in_pieces == bootstrap_interval(mean, 40, resamples=3000, seed=0)
 
 
 def test_p_value_against_random_draws() -> None:

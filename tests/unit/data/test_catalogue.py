@@ -265,3 +265,21 @@ def test_predicting_takes_rows_with_the_datasets_own_fields(tmp_path: Path) -> N
         assert len(answers) == 3
         if entry.shape == "record":
             assert answers[0]["text"] in rows[0]["entities"]
+
+
+def test_sizes_are_those_of_the_papers() -> None:
+    """Table 1 of Li et al. 2023, and what Table 4 of the hierarchical network's paper rounds."""
+    trained = {
+        "ag_news": 120_000, "glue/cola": 8551, "glue/mnli": 392_702, "glue/qqp": 363_846,
+        "glue/mrpc": 3668, "glue/qnli": 104_743, "glue/sst2": 67_349, "glue/rte": 2490,
+        "glue/stsb": 5749, "scitail": 23_596, "imdb": 25_000,
+    }  # fmt: skip
+    entries = catalogue.entries()
+    assert {name: entries[name].sizes["train"] for name in trained} == trained
+    validated = {
+        "glue/wnli": 71, "glue/sst2": 872, "glue/stsb": 1500, "glue/mrpc": 408,
+    }  # fmt: skip
+    assert {name: entries[name].sizes["validation"] for name in validated} == validated
+    rounded = {"snli": 9_800, "glue/qqp": 40_000, "superglue/boolq": 3_300}
+    for name, about in rounded.items():
+        assert entries[name].sizes["validation"] == pytest.approx(about, rel=0.02), name
