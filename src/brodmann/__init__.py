@@ -15,6 +15,7 @@ _PUBLIC = {
     "MultiTaskModel": "brodmann.models.multitask",
     "evaluate": "brodmann.models.evaluate",
     "fit": "brodmann.training.trainer",
+    "IAT": "brodmann.training.iat",
     "head_gates": "brodmann.models.gates",
     "gated": "brodmann.models.gates",
     "prune_heads": "brodmann.models.removal",

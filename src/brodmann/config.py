@@ -77,6 +77,17 @@ class DissociationSection(Section):
     resamples: Annotated[int, Field(ge=0)] = 2000
 
 
+class SpecializeSection(Section):
+    """[specialize]: train the last steps along the map of heads (IAT)."""
+
+    alpha: Share = Field(0.3, description="of the heads that a task may move")
+    delta: Share = Field(0.1, description="of the steps, the last ones")
+    variant: Literal["important", "random", "ticket_share", "prune"] = "important"
+    examples: PositiveInt | None = 1000
+    projections: Literal["all", "qkv"] = "all"
+    strict: bool = True
+
+
 class GridSection(Section):
     """[grid]: many runs from one configuration; every combination of what is listed."""
 
@@ -105,6 +116,7 @@ class Config(Section):
     tasks: list[str | TaskDescription]
     model: ModelSection = Field(default_factory=ModelSection.model_construct)
     training: TrainingSection = Field(default_factory=TrainingSection)
+    specialize: SpecializeSection | None = None
     map: MapSection = Field(default_factory=MapSection.model_construct)
     dissociation: DissociationSection = Field(default_factory=DissociationSection.model_construct)
     grid: GridSection | None = None

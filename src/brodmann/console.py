@@ -48,6 +48,7 @@ class RunView:
             "start": self._start,
             "resume": self._resume,
             "step": self._step,
+            "specialized": self._specialized,
             "evaluate": self._evaluate,
             "evaluated": self._evaluated,
             "end": self._end,
@@ -152,6 +153,13 @@ class RunView:
             self.console.print(
                 f"step {facts['step']:,}/{facts['steps']:,}  {text}", highlight=False
             )
+
+    def _specialized(self, facts: dict[str, Any]) -> None:
+        counts = {len(heads) for heads in facts["heads"].values()}
+        shown = ", ".join(str(count) for count in sorted(counts))
+        self.console.print(
+            f"from step {facts['step']:,} on along the map: {shown} heads a task", highlight=False
+        )
 
     def _evaluate(self, facts: dict[str, Any]) -> None:
         if self.bar is not None and self.bar_task is not None:

@@ -141,6 +141,46 @@ def test_two_processes_match_one_with_the_doubled_batch(tmp_path: Path, sampling
     assert scores[0] == pytest.approx(scores[1], abs=0.03)
 
 
+def test_two_processes_specialize_like_one(tmp_path: Path) -> None:
+    """The same heads on both, and what nobody chose does not move from the switch on."""
+    options = 'max_steps = 20\nkeep = "last"\nweight_decay = 0.1\ncheckpoint_every = 10\n'
+    special = "\n[specialize]\ndelta = 0.5\nalpha = 0.2\nexamples = 16\n"
+    one = write(tmp_path, "one", model="dropout = 0.0",
+                training=options + "batch_size = 18\ncheckpoints = 9" + special)  # fmt: skip
+    two = write(tmp_path, "two", model="dropout = 0.0",
+                training=options + "batch_size = 9\ncheckpoints = 9" + special)  # fmt: skip
+    assert finish("-m", "brodmann", "train", one)[0] == 0
+    launch = ("-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2")
+    code, out, err = finish(*launch, "-m", "brodmann", "train", two)
+    assert code == 0 and "2 processes" in out, err
+    chosen = []
+    for name in ("one", "two"):
+        lines = (tmp_path / "runs" / name / "log.jsonl").read_text(encoding="utf-8").splitlines()
+        chosen.append(next(e for e in map(json.loads, lines) if "heads" in e))
+    assert chosen[0] == chosen[1] and chosen[0]["step"] == 10
+    ours, theirs = weights(tmp_path, "one"), weights(tmp_path, "two")
+    assert max((ours[n] - theirs[n]).abs().max() for n in ours) < 2e-3
+    folder = tmp_path / "runs" / "two" / "checkpoints" / "step-00000010"
+    before = load_file(folder / "model.safetensors")
+    moments = load_file(folder / "optimizer.safetensors")
+    later = folder.with_name("step-00000020")
+    after = load_file(later / "model.safetensors")
+    later_moments = load_file(later / "optimizer.safetensors")
+    anyone = {tuple(head) for heads in chosen[0]["heads"].values() for head in heads}
+    still = [(layer, h) for layer in range(3) for h in range(4) if (layer, h) not in anyone]
+    assert len(still) >= 4
+    for layer, head in still:
+        rows = slice(16 * head, 16 * head + 16)
+        for part in ("query", "key", "value"):
+            name = f"encoder.backbone.encoder.layer.{layer}.attention.self.{part}.weight"
+            assert before[name][rows].equal(after[name][rows])
+            for moment in ("exp_avg", "exp_avg_sq"):
+                key = f"{name}/{moment}"
+                assert moments[key][rows].equal(later_moments[key][rows])
+        name = f"encoder.backbone.encoder.layer.{layer}.attention.output.dense.weight"
+        assert before[name][:, rows].equal(after[name][:, rows])
+
+
 def test_processes_that_do_not_find_each_other_are_refused(tmp_path: Path) -> None:
     config = write(tmp_path, "alone")
     code, _, err = finish(

@@ -111,7 +111,7 @@ def _probes(
     batch_size: int,
     precision: str,
 ) -> dict[str, list[Any]]:
-    from brodmann.models.measure import plain_probes, task_probes
+    from brodmann.models.measure import example_probes, plain_probes
     from brodmann.models.multitask import MultiTaskModel
 
     if isinstance(tasks, Mapping):
@@ -133,30 +133,10 @@ def _probes(
             raise InputError(
                 f"task '{task.name}' has no split '{split}'{did_you_mean(split, task.splits)}"
             )
-        chosen_examples = drawn(len(task.splits[split]), examples, seed)
-        subset = [task.splits[split][int(place)] for place in chosen_examples]
-        found[task.name] = task_probes(
-            model,
-            task.name,
-            model.encode(task.spec, subset),
-            batch_size=batch_size,
-            precision=precision,
+        found[task.name] = example_probes(
+            model, task, split, examples, seed, batch_size=batch_size, precision=precision
         )
     return found
-
-
-def drawn(available: int, wanted: int | Sequence[int] | None, seed: int) -> Array:
-    """Which examples: those named, or `wanted` of them without replacement, in their own order."""
-    if wanted is not None and not isinstance(wanted, int):
-        places = np.asarray(wanted, dtype=int)
-        if not len(places) or places.min() < 0 or places.max() >= available:
-            raise InputError(f"examples: expected places from 0 to {available - 1}")
-        return places
-    if wanted is not None and wanted < 1:
-        raise InputError(f"examples = {wanted}: expected at least 1")
-    if wanted is None or wanted >= available:
-        return np.arange(available)
-    return np.sort(np.random.default_rng(seed).choice(available, wanted, replace=False))
 
 
 def _estimate(

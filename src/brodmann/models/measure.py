@@ -26,6 +26,7 @@ from torch import Tensor, nn
 from brodmann.artifacts import Array
 from brodmann.data.batches import make_batch
 from brodmann.data.encoding import Encoded
+from brodmann.data.tasks import Task
 from brodmann.errors import InputError
 from brodmann.models.evaluate import share_of_processes
 from brodmann.models.families import bare_models, head_shape, head_slots, kept_heads
@@ -88,6 +89,37 @@ def task_probes(
 
     groups = [by_length[start : start + batch_size] for start in range(0, len(every), batch_size)]
     return [lambda group=group: make(group) for group in groups]  # type: ignore[misc]
+
+
+def example_probes(
+    model: Any,
+    task: Task,
+    split: str,
+    examples: int | Sequence[int] | None,
+    seed: int,
+    *,
+    batch_size: int,
+    precision: str,
+) -> list[Callable[[], Probe]]:
+    """Batches over a seeded draw of a task's examples (all if None, a list names them)."""
+    places = drawn(len(task.splits[split]), examples, seed)
+    subset = [task.splits[split][int(place)] for place in places]
+    encoded = model.encode(task.spec, subset)
+    return task_probes(model, task.name, encoded, batch_size=batch_size, precision=precision)
+
+
+def drawn(available: int, wanted: int | Sequence[int] | None, seed: int) -> Array:
+    """Which examples: those named, or `wanted` of them without replacement, in their own order."""
+    if wanted is not None and not isinstance(wanted, int):
+        places = np.asarray(wanted, dtype=int)
+        if not len(places) or places.min() < 0 or places.max() >= available:
+            raise InputError(f"examples: expected places from 0 to {available - 1}")
+        return places
+    if wanted is not None and wanted < 1:
+        raise InputError(f"examples = {wanted}: expected at least 1")
+    if wanted is None or wanted >= available:
+        return np.arange(available)
+    return np.sort(np.random.default_rng(seed).choice(available, wanted, replace=False))
 
 
 def plain_probes(

@@ -21,6 +21,7 @@ from brodmann.models import backbone as backbones
 from brodmann.models import families
 from brodmann.models.families import Family, HeadSlot
 from brodmann.models.gates import checked_heads
+from brodmann.models.head_slices import group_size, is_transposed, owners
 from brodmann.results import Head
 
 
@@ -134,13 +135,6 @@ def _check_removable(model: Any, heads: list[Head]) -> None:
                 )
 
 
-def group_size(model: Any) -> int:
-    """How many query heads share one key-value head: 1 unless the family groups them."""
-    if not families.family_of(model).grouped:
-        return 1
-    return int(model.config.num_attention_heads // model.config.num_key_value_heads)
-
-
 def _cut(model: Any, heads: list[Head]) -> None:
     family = families.family_of(model)
     present = families.kept_heads(model)
@@ -159,12 +153,12 @@ def _cut(model: Any, heads: list[Head]) -> None:
 
 
 def _cut_layer(slot: HeadSlot, family: Family, kept: list[int], heads: int, group: int) -> None:
-    _keep_inputs(slot.output, _places(kept, heads, _inputs(slot.output)))
+    _keep_inputs(slot.output, _owned("heads", kept, heads, _inputs(slot.output), 1))
     for name, layout in family.projections.items():
         part = getattr(slot.attention, name, None)
         if part is None:  # DeBERTa without relative positions
             continue
-        owned = _owned_rows(layout, kept, heads, _rows(part), group)
+        owned = _owned(layout, kept, heads, _rows(part), group)
         if isinstance(part, nn.Parameter):
             _replace(slot.attention, name, part.detach()[owned])
         else:
@@ -176,39 +170,26 @@ def _cut_layer(slot: HeadSlot, family: Family, kept: list[int], heads: int, grou
         setattr(slot.attention, width, whole // heads * len(kept))
 
 
-def _owned_rows(layout: str, kept: list[int], heads: int, rows: int, group: int) -> list[int]:
-    """The rows of a projection that the kept heads own."""
-    if layout == "groups":
-        return _places([head // group for head in kept[::group]], heads // group, rows)
-    if layout == "thirds":
-        third = rows // 3
-        one = _places(kept, heads, third)
-        return [block * third + row for block in range(3) for row in one]
-    return _places(kept, heads, rows)  # "heads", or "triples": a head's rows stand together
-
-
-def _places(kept: list[int], heads: int, size: int) -> list[int]:
-    """The places that the kept heads own among `size` places shared out evenly."""
-    width = size // heads
-    return [head * width + place for head in kept for place in range(width)]
-
-
-def _is_conv(module: nn.Module) -> bool:
-    return type(module).__name__ == "Conv1D"  # GPT-2's linear map, its weight transposed
+def _owned(layout: str, kept: list[int], heads: int, size: int, group: int) -> list[int]:
+    """The places of a projection that the kept heads own."""
+    shared = group if layout == "groups" else 1
+    staying = {head // shared for head in kept}
+    owner = owners(layout, heads // shared, size).tolist()
+    return [place for place, head in enumerate(owner) if head in staying]
 
 
 def _rows(part: Any) -> int:
     if isinstance(part, nn.Parameter):
         return len(part)
-    return int(part.weight.shape[1 if _is_conv(part) else 0])
+    return int(part.weight.shape[1 if is_transposed(part) else 0])
 
 
 def _inputs(module: Any) -> int:
-    return int(module.weight.shape[0 if _is_conv(module) else 1])
+    return int(module.weight.shape[0 if is_transposed(module) else 1])
 
 
 def _keep_outputs(module: Any, rows: list[int]) -> None:
-    conv = _is_conv(module)
+    conv = is_transposed(module)
     weight = module.weight.detach()
     _replace(module, "weight", weight[:, rows] if conv else weight[rows])
     if module.bias is not None:
@@ -217,7 +198,7 @@ def _keep_outputs(module: Any, rows: list[int]) -> None:
 
 
 def _keep_inputs(module: Any, columns: list[int]) -> None:
-    conv = _is_conv(module)
+    conv = is_transposed(module)
     weight = module.weight.detach()
     _replace(module, "weight", weight[columns] if conv else weight[:, columns])
     setattr(module, "nx" if conv else "in_features", len(columns))
@@ -303,9 +284,9 @@ def with_zeroed_heads(model: Any) -> Any:
         if len(kept) == heads:
             continue
         output = f"{names[slot.output]}.weight"
-        columns = _places(kept, heads, _inputs(slot.output))
+        columns = _owned("heads", kept, heads, _inputs(slot.output), 1)
         whole[output] = torch.zeros_like(whole[output])
-        if _is_conv(slot.output):
+        if is_transposed(slot.output):
             whole[output][columns] = cut[output]
         else:
             whole[output][:, columns] = cut[output]
@@ -313,13 +294,13 @@ def with_zeroed_heads(model: Any) -> Any:
             module = getattr(slot.attention, part, None)
             if module is None:
                 continue
-            rows = _owned_rows(layout, kept, heads, _rows(module), group)
+            rows = _owned(layout, kept, heads, _rows(module), group)
             prefix = f"{names[slot.attention]}.{part}"
             for name in (prefix, f"{prefix}.weight", f"{prefix}.bias"):
                 if name not in whole:
                     continue
                 whole[name] = torch.zeros_like(whole[name])
-                if name in cut and _is_conv(module) and name.endswith("weight"):
+                if name in cut and is_transposed(module) and name.endswith("weight"):
                     whole[name][:, rows] = cut[name]
                 elif name in cut:
                     whole[name][rows] = cut[name]

@@ -28,8 +28,9 @@ def prune(
     to: Path | None = None,
 ) -> dict[str, Any]:
     """Write the smaller model and say size, speed and scores before and after."""
+    from brodmann.models.head_slices import group_size
     from brodmann.models.multitask import MultiTaskModel
-    from brodmann.models.removal import group_size, prune_heads
+    from brodmann.models.removal import prune_heads
 
     trained(config)
     if order not in ORDERS:

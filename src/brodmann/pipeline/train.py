@@ -75,6 +75,7 @@ def build_model(config: Config, tasks: list[Task]) -> Any:
 
 
 def train_in(folder: Path, config: Config, tasks: list[Task], model: Any, report: Any) -> None:
+    from brodmann.training.iat import IAT
     from brodmann.training.processes import is_main
     from brodmann.training.trainer import fit
 
@@ -83,6 +84,8 @@ def train_in(folder: Path, config: Config, tasks: list[Task], model: Any, report
         return
     options = config.training.model_dump(exclude={"gradient_checkpointing"})
     options |= {"seed": config.seed, "trackers": config.trackers}
+    if config.specialize is not None:
+        options["specialize"] = IAT(**config.specialize.model_dump())
     progress = fit(model, tasks, folder=folder, report=report, **options)
     if is_main():
         kept = progress.best_step if config.training.keep == "best" else progress.evaluated_at

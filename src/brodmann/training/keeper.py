@@ -16,6 +16,8 @@ from brodmann.artifacts import read_json, sweep_leftovers, write_text
 from brodmann.errors import InputError
 from brodmann.training import checkpoint
 
+BRANCH = "branch"  # folder of the checkpoint that other runs may go on from
+
 
 class Keeper:
     """Only the main process writes; every process reads."""
@@ -28,10 +30,12 @@ class Keeper:
         fingerprint: str,
         main: bool,
         say: Callable[[str], None],
+        plain_fingerprint: str = "",
     ) -> None:
         self.folder = None if folder is None else folder / "checkpoints"
         self.log_path = None if folder is None else folder / "log.jsonl"
         self.keep, self.fingerprint, self.main, self.say = keep, fingerprint, main, say
+        self.plain_fingerprint = plain_fingerprint
         self.best: dict[str, Tensor] | None = None
         self.newest: Path | None = None
         if self.folder is not None and main:
@@ -75,6 +79,19 @@ class Keeper:
             )
         return state
 
+    def find_branch(self, folder: Path, step: int) -> dict[str, Any] | None:
+        """Another run's checkpoint at that step, if its steps so far are this run's own."""
+        self.newest = checkpoint.newest_checkpoint(folder / "checkpoints" / BRANCH, self.say)
+        if self.newest is None:
+            return None
+        state = read_json(self.newest / "state.json")
+        if state["plain_fingerprint"] != self.plain_fingerprint or state["step"] != step:
+            raise InputError(
+                f"{self.newest}: was written with other settings or data, or at another step than "
+                f"{step}: a branch shares everything before the switch"
+            )
+        return state
+
     def restore(self, model: nn.Module, optimizer: torch.optim.Optimizer, rank: int) -> None:
         assert self.newest is not None
         model.load_state_dict(checkpoint.load_tensors(self.newest / "model.safetensors"))
@@ -94,21 +111,7 @@ class Keeper:
     ) -> None:
         if self.folder is None or not self.main:
             return
-        state = {
-            "fingerprint": self.fingerprint,
-            "threads": torch.get_num_threads(),
-            "progress": progress,
-            "stream": stream,
-        }
-        self.newest = checkpoint.save_checkpoint(
-            self.folder,
-            progress["step"],
-            model,
-            optimizer,
-            random_states,
-            state,
-            keep=self.keep,
-        )
+        self.newest = self._write(self.folder, model, optimizer, random_states, progress, stream)
         # Only now may older best weights go: the checkpoint before this one named them.
         needed = {f"best-{progress['best_step']:08d}.safetensors"}
         for path in checkpoint.checkpoint_folders(self.folder):
@@ -117,6 +120,39 @@ class Keeper:
         for old in self.folder.glob("best-*.safetensors"):
             if old.name not in needed:
                 old.unlink()
+
+    def save_branch(
+        self,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        random_states: list[dict[str, Tensor]],
+        progress: dict[str, Any],
+        stream: dict[str, Any],
+    ) -> None:
+        """A checkpoint that stays, for other runs to go on from."""
+        if self.folder is not None and self.main:
+            folder = self.folder / BRANCH
+            self._write(folder, model, optimizer, random_states, progress, stream)
+
+    def _write(
+        self,
+        folder: Path,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        random_states: list[dict[str, Tensor]],
+        progress: dict[str, Any],
+        stream: dict[str, Any],
+    ) -> Path:
+        state = {
+            "fingerprint": self.fingerprint,
+            "plain_fingerprint": self.plain_fingerprint,
+            "threads": torch.get_num_threads(),
+            "progress": progress,
+            "stream": stream,
+        }
+        return checkpoint.save_checkpoint(
+            folder, progress["step"], model, optimizer, random_states, state, keep=self.keep
+        )
 
     def save_best(self, model: nn.Module, step: int) -> None:
         if self.folder is None:

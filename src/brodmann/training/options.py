@@ -1,7 +1,7 @@
 """The settings of a training run, checked, and the optimizer they ask for."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import torch
@@ -10,6 +10,7 @@ from torch import nn
 from brodmann.data.samplers import check_sampler
 from brodmann.errors import InputError, did_you_mean
 from brodmann.models.precision import PRECISIONS
+from brodmann.training.iat import IAT
 from brodmann.training.schedule import SCHEDULES
 
 
@@ -35,6 +36,11 @@ class Options:
     early_stopping: int | None = None
     keep: str = "best"
     seed: int = 0
+    specialize: IAT | None = None
+
+    def plain(self) -> dict[str, Any]:
+        """All but how heads specialize: what the steps before the switch depend on."""
+        return {name: value for name, value in asdict(self).items() if name != "specialize"}
 
 
 def checked_options(options: Mapping[str, Any]) -> Options:
@@ -44,6 +50,8 @@ def checked_options(options: Mapping[str, Any]) -> Options:
             raise InputError(f"fit has no option '{name}'{did_you_mean(name, known)}")
     chosen = Options(**options)
     check_sampler(chosen.sampling, dict(chosen.sampling_parameters))
+    if not isinstance(chosen.specialize, IAT | None):
+        raise InputError(f"specialize = {chosen.specialize!r:.60}: expected bm.IAT(...)")
     for name, allowed in (
         ("precision", PRECISIONS),
         ("schedule", SCHEDULES),

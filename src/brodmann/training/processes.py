@@ -35,6 +35,15 @@ def accelerator() -> Any:
     return made
 
 
+def refuse_sharding(made: Any, what: str) -> None:
+    """A head's rows can be told apart only where parameters are whole."""
+    if str(made.distributed_type).rpartition(".")[2] in ("FSDP", "DEEPSPEED", "MEGATRON_LM"):
+        raise InputError(
+            f"{what}: parameters are split over processes ({made.distributed_type}), so a head's "
+            "own rows cannot be held still: use data parallel training (torchrun)"
+        )
+
+
 @contextlib.contextmanager
 def together() -> Iterator[None]:
     """Processes wait for each other at the end and take leave: one that just exits may abort in

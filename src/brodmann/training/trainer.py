@@ -9,6 +9,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,10 @@ from brodmann.errors import InputError, Interrupted, RunError
 from brodmann.models.evaluate import evaluate, mean_primary
 from brodmann.models.multitask import MultiTaskModel
 from brodmann.models.precision import autocast
+from brodmann.results import Head
 from brodmann.training import processes
 from brodmann.training.checkpoint import random_state
+from brodmann.training.iat import Specialization
 from brodmann.training.keeper import Keeper
 from brodmann.training.options import Options, checked_options, make_optimizer
 from brodmann.training.schedule import rate
@@ -48,6 +51,7 @@ class Progress:
     examples: dict[str, int] = field(default_factory=dict)  # items trained on, by task
     evaluations: list[dict[str, Any]] = field(default_factory=list)
     window: dict[str, list[float]] = field(default_factory=dict)  # losses since the last log line
+    heads: dict[str, list[Head]] | None = None  # that each task moves, once heads specialize
 
 
 def fit(
@@ -59,6 +63,8 @@ def fit(
     checkpoints: int = 2,
     trackers: Sequence[str] = (),
     report: Report | None = None,
+    branch_at: float | None = None,
+    branch_from: str | Path | None = None,
     **options: Any,
 ) -> Progress:
     """Train `model` on the tasks' training splits; afterwards it holds the best weights.
@@ -72,7 +78,10 @@ def fit(
 
     With a `folder`, checkpoints go there (at every evaluation and every `checkpoint_every` steps,
     the last `checkpoints` are kept), a stopped run goes on from the newest, and Ctrl-C saves first.
-    `report(event, facts)` is called along the way.
+    `report(event, facts)` is called along the way. `specialize=IAT(...)` trains the last steps
+    along the map of heads; then the best model is the best after the switch. `branch_at` keeps a
+    checkpoint before the last share of the steps, and `branch_from`, the folder of such a run,
+    starts there: the arms of a comparison share the steps before the switch.
     """
     chosen = checked_options(options)
     run = _Run(model, list(tasks), chosen, report)
@@ -82,8 +91,11 @@ def fit(
         fingerprint=run.fingerprint(),
         main=run.rank == 0,
         say=lambda text: run.report("note", {"text": text}),
+        plain_fingerprint=run.fingerprint(plain=True),
     )
     keeper.check_space(model)
+    run.branch = None if branch_at is None else int((1 - Fraction(str(branch_at))) * run.steps)
+    run.branch_from = None if branch_from is None else Path(branch_from)
     with (
         StopSignals() as signals,
         processes.tracking(trackers, str(folder or "."), asdict(chosen)) as log,
@@ -127,6 +139,12 @@ class _Run:
         optimizer = make_optimizer(model, options.learning_rate, options.weight_decay)
         self.prepared, self.optimizer = self.accelerator.prepare(model, optimizer)
         self.progress = Progress(examples={task.name: 0 for task in tasks})
+        self.branch: int | None = None  # the step whose checkpoint is kept for others
+        self.branch_from: Path | None = None
+        self.special: Specialization | None = None
+        if options.specialize is not None and not options.specialize.is_plain:
+            processes.refuse_sharding(self.accelerator, "specialize")
+            self.special = Specialization(model, options.specialize, self.steps)
 
     def _encoded(self, split: str) -> dict[str, Encoded]:
         result = {}
@@ -141,39 +159,79 @@ class _Run:
             )
         return result
 
-    def fingerprint(self) -> str:
-        """Two runs with the same one go through the same steps, so one may finish the other."""
+    def fingerprint(self, *, plain: bool = False) -> str:
+        """Two runs with the same one go through the same steps, so one may finish the other.
+
+        `plain` leaves out how heads specialize: then it holds for the steps before the switch.
+        """
         data = [task.fingerprint() for task in self.tasks]
         shapes = [[n, list(p.shape), p.requires_grad] for n, p in self.model.named_parameters()]
-        return digest(asdict(self.options), data, shapes, self.world)
+        special = None if plain or self.special is None else asdict(self.special.settings)
+        options = self.options.plain() | ({} if special is None else {"specialize": special})
+        return digest(options, data, shapes, self.world)
 
     def train(
         self, keeper: Keeper, signals: StopSignals, checkpoint_every: int | None, log: Any
     ) -> None:
         self._resume(keeper)
         self.report("start", self._facts())
+        try:
+            self._all_steps(keeper, signals, checkpoint_every, log)
+            if self.options.keep == "best" and self.progress.best_step >= 0:
+                keeper.load_best(self.model, self.progress.best_step)
+        finally:
+            if self.special is not None:
+                self.special.remove_hooks()
+        if self.special is not None:
+            self.special.finish()
+        self.report("end", asdict(self.progress))
+
+    def _all_steps(
+        self, keeper: Keeper, signals: StopSignals, checkpoint_every: int | None, log: Any
+    ) -> None:
         while True:
             if self._evaluation_due():
                 self._evaluate(keeper, signals, log)
                 self._save(keeper)
             if self._finished():
-                break
+                return
+            if self.progress.step == self.branch:
+                self._save(keeper, branch=True)
+            if self.special is not None and self.special.due(self.progress.step):
+                self._specialize(keeper)
             self._step(keeper, log)
             step = self.progress.step
             if checkpoint_every and step % checkpoint_every == 0 and step < self.steps:
                 self._save(keeper)
             self._stop_if_asked(keeper, signals)
-        if self.options.keep == "best" and self.progress.best_step >= 0:
-            keeper.load_best(self.model, self.progress.best_step)
-        self.report("end", asdict(self.progress))
+
+    def _specialize(self, keeper: Keeper) -> None:
+        """The switch: every task's heads are chosen, and the search for the best begins anew."""
+        assert self.special is not None
+        self.report("stage", {"text": f"step {self.progress.step:,}: choosing the heads"})
+        state = self.progress
+        state.heads = self.special.choose(
+            self.tasks,
+            seed=self.options.seed,
+            batch_size=self.options.evaluation_batch_size,
+            precision=self.options.precision,
+        )
+        self.special.install(state.heads)
+        state.best_step, state.best_score, state.without_gain = -1, None, 0
+        keeper.log({"step": state.step, "heads": state.heads})
+        self.report("specialized", {"step": state.step, "heads": state.heads})
 
     def _resume(self, keeper: Keeper) -> None:
         state = keeper.find()
+        if state is None and self.branch_from is not None and self.special is not None:
+            state = keeper.find_branch(self.branch_from, self.special.begins)
         keeper.cut_log(state["step"] if state else -1)
         if state is not None:
             keeper.restore(self.model, self._bare_optimizer(), self.rank)
             self.stream.restore(state["stream"])
             self.progress = Progress(**state["progress"])
+            if self.special is not None and self.progress.heads is not None:
+                self.special.install(self.progress.heads)
             self.report("resume", {"step": self.progress.step, "steps": self.steps})
 
     def _facts(self) -> dict[str, Any]:
@@ -200,7 +258,8 @@ class _Run:
 
     def _finished(self) -> bool:
         patience = self.options.early_stopping
-        if patience is not None and self.progress.without_gain >= patience:
+        waiting = self.special is not None and self.progress.heads is None  # for the switch
+        if patience is not None and self.progress.without_gain >= patience and not waiting:
             return True
         return self.progress.step >= self.steps
 
@@ -228,6 +287,8 @@ class _Run:
         losses: list[tuple[str, float]] = []
         for place in range(count):
             task, batch, items = self._next_batch()
+            if self.special is not None:
+                self.special.task = task
             last = place == count - 1
             with contextlib.nullcontext() if last else self.accelerator.no_sync(self.prepared):
                 with autocast(self.device, options.precision):
@@ -239,7 +300,8 @@ class _Run:
             self.progress.examples[task] += items
         norm = self._clip()
         self._check_finite(losses, norm, keeper)
-        self.optimizer.step()
+        with self._only_chosen_heads([task for task, _ in losses]):
+            self.optimizer.step()
         self.progress.step += 1
         self.progress.seconds += time.perf_counter() - started
         for task, value in losses:
@@ -248,6 +310,11 @@ class _Run:
         self.report("step", {**facts, "examples": sum(self.progress.examples.values())})
         if (step + 1) % LOG_EVERY == 0 or step + 1 == self.steps:
             self._log(keeper, log, options.learning_rate * factor)
+
+    def _only_chosen_heads(self, tasks: Sequence[str]) -> Any:
+        if self.special is None or self.special.heads is None:
+            return contextlib.nullcontext()
+        return self.special.step(tasks, self._bare_optimizer())
 
     def _next_batch(self) -> tuple[str, Batch, int]:
         """This process's share of the next batch, and how many items it has in all."""
@@ -338,9 +405,10 @@ class _Run:
         log({f"score/{name}": value for name, value in primary.items()}, state.step)
         self.report("evaluated", {**entry, "primary": primary, "best": state.best_step})
 
-    def _save(self, keeper: Keeper) -> None:
+    def _save(self, keeper: Keeper, *, branch: bool = False) -> None:
         states = processes.everyones(random_state(), self.world)
-        keeper.save(
+        write = keeper.save_branch if branch else keeper.save
+        write(
             self.model, self._bare_optimizer(), states, asdict(self.progress), self.stream.state()
         )
 
