@@ -5,6 +5,7 @@ A leaf: every package may import it, it imports none of them and loads no torch.
 
 import contextlib
 import hashlib
+import io
 import json
 import os
 import shutil
@@ -51,6 +52,13 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
     """JSON with a `schema_version`; a number that is not finite is an error, not `NaN`."""
     document = {"schema_version": SCHEMA_VERSION, **content}
     write_text(path, json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
+    """A compressed .npz, whole or not at all."""
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, allow_pickle=False, **arrays)
+    write_bytes(path, buffer.getvalue())
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -255,6 +255,40 @@ def grid(config: ConfigPath, overrides: Overrides = None, as_json: Json = False)
         raise RunError(f"{len(summary['failed'])} of {len(summary['cells'])} cells failed")
 
 
+@app.command()
+def compare(
+    paths: Annotated[
+        list[Path], typer.Argument(help="a configuration with [compare], or run folders")
+    ],
+    baseline: Annotated[str | None, typer.Option(help="the arm to compare with")] = None,
+    to: Annotated[Path | None, typer.Option(help="folder for comparison.json")] = None,
+    overrides: Overrides = None,
+    as_json: Json = False,
+) -> None:
+    """Ways of training side by side: scores over seeds, significance, dissociation.
+
+    Example: brodmann compare study.toml; brodmann compare runs/plain runs/iat
+    """
+    if len(paths) == 1 and not (paths[0] / "config.toml").is_file():
+        settings, base = _loaded(paths[0], overrides)
+        from brodmann.arms import run_arms
+
+        with _view(as_json) as report:
+            result = run_arms(settings, base, report)
+    else:
+        from brodmann.pipeline.compare import compare_runs, grouped
+
+        if overrides:
+            raise InputError("--set is for a configuration: finished runs stay as they are")
+        arms = grouped(paths)
+        if baseline is not None and baseline not in arms:
+            raise InputError(f"no arm '{baseline}': there are {', '.join(arms)}")
+        with _view(as_json) as report:
+            result = compare_runs(arms, report, baseline=baseline, to=to)
+    if as_json:
+        print(json.dumps(result))
+
+
 def _check_model_folder(model: Path) -> None:
     if not model.is_dir():
         raise InputError(f"{model}: no such folder, expected a run or a model folder")

@@ -88,6 +88,16 @@ class SpecializeSection(Section):
     strict: bool = True
 
 
+Arm = Literal["single", "multi", "iat", "random", "ticket_share", "prune"]
+
+
+class CompareSection(Section):
+    """[compare]: ways of training side by side."""
+
+    arms: list[Arm] = Field(["single", "multi", "iat"], min_length=2)
+    seeds: list[Seed] = Field(default_factory=list, description="default: the run's own seed")
+
+
 class GridSection(Section):
     """[grid]: many runs from one configuration; every combination of what is listed."""
 
@@ -120,6 +130,7 @@ class Config(Section):
     map: MapSection = Field(default_factory=MapSection.model_construct)
     dissociation: DissociationSection = Field(default_factory=DissociationSection.model_construct)
     grid: GridSection | None = None
+    compare: CompareSection | None = None
 
     @field_validator("name")
     @classmethod
@@ -152,7 +163,7 @@ class Config(Section):
 # A trained model does not depend on what is measured afterwards, so measuring differently does not
 # make another run: a measurement knows its own settings and is made again when they change.
 RESULT_DOES_NOT_DEPEND_ON: tuple[str, ...] = ("name", "output", "data_dir", "trackers", "threads")
-RESULT_DOES_NOT_DEPEND_ON += ("map", "dissociation", "grid")
+RESULT_DOES_NOT_DEPEND_ON += ("map", "dissociation", "grid", "compare")
 
 
 def load_config(path: Path, overrides: list[str] | None = None) -> tuple[Config, Path]:

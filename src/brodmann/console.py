@@ -13,6 +13,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 from rich.table import Table
 
 from brodmann.console_tables import (
+    comparison_parts,
     dissociation_lines,
     dissociation_table,
     grid_lines,
@@ -59,6 +60,8 @@ class RunView:
             "map": self._map,
             "dissociation": self._dissociation,
             "pruned": self._pruned,
+            "arm": self._arm,
+            "comparison": self._comparison,
             "cell": self._cell,
             "cell failed": self._cell_failed,
             "grid": self._grid,
@@ -191,6 +194,17 @@ class RunView:
 
     def _measuring_starts(self, facts: dict[str, Any]) -> None:
         self._open_bar(facts["what"], facts["examples"])
+
+    def _arm(self, facts: dict[str, Any]) -> None:
+        self.close()
+        self.console.rule(f"{facts['arm']}, seed {facts['seed']}", align="left")
+
+    def _comparison(self, facts: dict[str, Any]) -> None:
+        self.close()
+        for part in comparison_parts(facts["result"]):
+            self.console.print(part, highlight=False)
+        if facts["file"] is not None:
+            self.console.print(f"comparison: {facts['file']}", highlight=False)
 
     def _map(self, facts: dict[str, Any]) -> None:
         self.close()

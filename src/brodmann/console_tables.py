@@ -194,11 +194,45 @@ def grid_lines(summary: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _mean_spread(value: Any) -> str:
+def _mean_spread(value: Any, sign: str = " ± ") -> str:
     if value is None:
         return "–"
     mean, spread = value
-    return f"{100 * mean:.1f}" + ("" if spread is None else f" ± {100 * spread:.1f}")
+    return f"{100 * mean:.1f}" + ("" if spread is None else f"{sign}{100 * spread:.1f}")
+
+
+def comparison_parts(result: dict[str, Any]) -> Iterator[Any]:
+    """A column an arm: scores with their spread over seeds, starred where they differ by more."""
+    arms = result["arms"]
+    table = Table(title="scores (%)", title_justify="left", header_style="bold", box=None)
+    table.add_column("task", no_wrap=True)
+    for arm in arms:
+        table.add_column(escape(arm), justify="right", no_wrap=True)
+
+    def starred(value: Any, tested: dict[str, Any] | None) -> str:
+        return _mean_spread(value, "±") + ("*" if tested and tested["significant"] else "")
+
+    def against(arm: str, *keys: str) -> Any:
+        found = arms[arm]["against"]
+        for key in keys:
+            found = None if found is None else found[key]
+        return found
+
+    for task in result["tasks"]:
+        cells = [starred(arms[a]["per_task"][task], against(a, "per_task", task)) for a in arms]
+        table.add_row(escape(task), *cells)
+    whole = [starred(arms[a]["average"], against(a, "average")) for a in arms]
+    table.add_row("[bold]average[/bold]", *whole)
+    for title, key in (("task σ", "task_sigma"), ("D", "dissociation")):
+        table.add_row(title, *(_mean_spread(facts[key], "±") for facts in arms.values()))
+    better = ["" if against(a) is None else str(against(a, "improved")) for a in arms]
+    table.add_row("tasks better", *better)
+    yield table
+    yield Text(
+        f"mean ± sd over seeds; * differs from {result['baseline']} at 5 % (paired bootstrap over "
+        "validation examples)",
+        style="dim",
+    )
 
 
 def catalogue_table(entries: list[Any]) -> Table:

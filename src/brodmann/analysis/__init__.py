@@ -1,5 +1,6 @@
 """Measurements as pure functions on plain arrays; what needs a model loads it when called."""
 
+from brodmann.analysis.comparison import paired_bootstrap
 from brodmann.analysis.dissociation import dissociation_scores, verdict
 
-__all__ = ["dissociation_scores", "verdict"]
+__all__ = ["dissociation_scores", "paired_bootstrap", "verdict"]

@@ -23,7 +23,7 @@ from brodmann.analysis.statistics import (
     percentile_interval,
     random_draw_p_value,
 )
-from brodmann.artifacts import Array, write_bytes
+from brodmann.artifacts import Array, write_arrays
 from brodmann.data.kinds import trivial_score
 from brodmann.data.outcomes import outcomes, resampled_scores
 from brodmann.data.tasks import Task
@@ -214,16 +214,12 @@ class _Measured:
         return [[self.score(i, f"{share}/{j.name}") for j in self.tasks] for i in self.tasks]
 
     def save(self, path: Path) -> None:
-        import io
-
-        buffer = io.BytesIO()
         arrays = {
             f"{task.name}|{choice}": self.outcomes_of(task, choice).astype(np.float32)
             for task in self.tasks
             for choice in self.choices
         }
-        np.savez_compressed(buffer, allow_pickle=False, **arrays)
-        write_bytes(path, buffer.getvalue())
+        write_arrays(path, arrays)
 
 
 def _lower_is_better(tasks: Sequence[Task]) -> dict[int, str]:

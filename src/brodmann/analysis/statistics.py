@@ -50,7 +50,7 @@ def random_draw_p_value(observed: float, draws: Array) -> float | None:
     return float((1 + np.sum(np.asarray(draws) <= observed)) / (len(draws) + 1))
 
 
-def mean_and_spread(values: Sequence[float]) -> tuple[float, float | None]:
+def mean_and_spread(values: Sequence[float] | Array) -> tuple[float, float | None]:
     """Mean and standard deviation over seeds (None for one seed)."""
     spread = float(np.std(values, ddof=1)) if len(values) > 1 else None
     return float(np.mean(values)), spread

@@ -4,14 +4,15 @@ from pathlib import Path
 from typing import Any
 
 from brodmann.analysis.statistics import bootstrap_interval
-from brodmann.artifacts import write_json
+from brodmann.artifacts import Array, write_arrays, write_json
 from brodmann.config import Config
 from brodmann.data.kinds import trivial_score
 from brodmann.data.outcomes import outcomes, resampled_scores
-from brodmann.data.tasks import Task
+from brodmann.data.tasks import Task, TaskSpec
 from brodmann.pipeline.run_folder import opened, trained
 from brodmann.pipeline.train import tasks_of
 
+OUTCOMES = "evaluation.npz"  # what every example contributed, for later resampling
 RESAMPLES = 1000
 
 
@@ -31,6 +32,7 @@ def evaluate_in(folder: Path, config: Config, tasks: list[Task], report: Any) ->
     total = sum(len(task.splits.get(split, ())) for task in tasks for split in splits)
     report("evaluation starts", {"examples": total})
     results: dict[str, Any] = {}
+    kept: dict[str, Any] = {}
     for split in splits:
         measured = measure(
             model,
@@ -40,11 +42,15 @@ def evaluate_in(folder: Path, config: Config, tasks: list[Task], report: Any) ->
             precision=config.training.precision,
             progress=lambda items: report("evaluation goes on", {"items": items}),
         )
+        for task in tasks:
+            if task.name in measured:
+                found = measured[task.name].predictions
+                kept[f"{split}|{task.name}"] = outcomes(found, task.splits[split], task.spec)
         results[split] = {
             task.name: {
                 "metric": task.spec.metric,
                 "score": measured[task.name].scores[task.spec.metric],
-                "interval": score_interval(measured[task.name].predictions, task, split),
+                "interval": score_interval(kept[f"{split}|{task.name}"], task.spec),
                 "trivial": trivial_score(task, split),
                 "examples": measured[task.name].examples,
                 "truncated": measured[task.name].truncated,
@@ -54,6 +60,7 @@ def evaluate_in(folder: Path, config: Config, tasks: list[Task], report: Any) ->
             if task.name in measured
         }
     document = {"splits": results, "parameters": model.parameter_counts()}
+    write_arrays(folder / OUTCOMES, kept)
     write_json(folder / "metrics.json", document)
     report("scores", {"tasks": tasks, "splits": results, "folder": folder})
     return document
@@ -65,15 +72,14 @@ def judged_splits(tasks: list[Task]) -> list[str]:
     return sorted(names, key=lambda split: (split.startswith("test"), split))
 
 
-def score_interval(predictions: list[dict[str, Any]], task: Task, split: str) -> list[float]:
+def score_interval(values: Array, spec: TaskSpec) -> list[float]:
     """Of the primary metric, over resamples of the examples (of whole sets, where they have some).
 
     The model is one model: how much another training run would move is not in it.
     """
-    values = outcomes(predictions, task.splits[split], task.spec)
     return list(
         bootstrap_interval(
-            lambda weights: resampled_scores(values, weights, task.spec),
+            lambda weights: resampled_scores(values, weights, spec),
             len(values),
             resamples=RESAMPLES,
             seed=0,

@@ -8,27 +8,41 @@ from brodmann.artifacts import read_json
 from brodmann.config import Config
 from brodmann.errors import InputError
 from brodmann.pipeline.dissociate import dissociate_in
-from brodmann.pipeline.evaluate import evaluate_in
+from brodmann.pipeline.evaluate import OUTCOMES, evaluate_in
 from brodmann.pipeline.map import map_in
 from brodmann.pipeline.run_folder import opened
 from brodmann.pipeline.train import prepare, train_in
 
 
-def run(config: Config, base: Path, report: Any) -> dict[str, Any]:
-    """Train, evaluate, map, dissociate; what a program reads of them."""
+def run(
+    config: Config,
+    base: Path,
+    report: Any,
+    *,
+    branch_at: float | None = None,
+    branch_from: Path | None = None,
+    heads: bool = True,
+) -> dict[str, Any]:
+    """Train, evaluate, map, dissociate; what a program reads of them.
+
+    `branch_at` and `branch_from` let runs share their first steps: see `fit`. Without `heads` it
+    ends after the evaluation.
+    """
     from brodmann.models.families import FAMILIES
 
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise InputError("run is for one process: under torchrun use `train`, then `run` alone")
     tasks, model = prepare(config, base, report)
     with opened(config, tasks) as folder:
-        train_in(folder, config, tasks, model, report)
+        train_in(folder, config, tasks, model, report, branch_at=branch_at, branch_from=branch_from)
         del model  # the stages below read the one that was kept
-        if (folder / "metrics.json").is_file():
+        if (folder / "metrics.json").is_file() and (folder / OUTCOMES).is_file():
             document = read_json(folder / "metrics.json")
             report("scores", {"tasks": tasks, "splits": document["splits"], "folder": folder})
         else:
             document = evaluate_in(folder, config, tasks, report)
+        if not heads:
+            return document
         family = read_json(folder / "model" / "config.json")["backbone"]["model_type"]
         if family not in FAMILIES:
             report("note", {"text": f"the heads of {family} are not known here: no map of them"})

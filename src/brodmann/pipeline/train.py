@@ -74,7 +74,16 @@ def build_model(config: Config, tasks: list[Task]) -> Any:
     return model
 
 
-def train_in(folder: Path, config: Config, tasks: list[Task], model: Any, report: Any) -> None:
+def train_in(
+    folder: Path,
+    config: Config,
+    tasks: list[Task],
+    model: Any,
+    report: Any,
+    *,
+    branch_at: float | None = None,
+    branch_from: Path | None = None,
+) -> None:
     from brodmann.training.iat import IAT
     from brodmann.training.processes import is_main
     from brodmann.training.trainer import fit
@@ -86,7 +95,15 @@ def train_in(folder: Path, config: Config, tasks: list[Task], model: Any, report
     options |= {"seed": config.seed, "trackers": config.trackers}
     if config.specialize is not None:
         options["specialize"] = IAT(**config.specialize.model_dump())
-    progress = fit(model, tasks, folder=folder, report=report, **options)
+    progress = fit(
+        model,
+        tasks,
+        folder=folder,
+        report=report,
+        branch_at=branch_at,
+        branch_from=branch_from,
+        **options,
+    )
     if is_main():
         kept = progress.best_step if config.training.keep == "best" else progress.evaluated_at
         scores = next((e["scores"] for e in progress.evaluations if e["step"] == kept), None)

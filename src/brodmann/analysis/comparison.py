@@ -1,0 +1,173 @@
+r"""Runs side by side: scores over seeds, differences with their significance, tasks improved.
+
+An *arm* is a way of training, with one run a seed. Its score for a task is the mean over its seeds.
+The difference of two arms is tested by the paired bootstrap over validation examples: both arms are
+scored on the same resample, over and over, and
+
+$$p = \frac{1}{R} \sum_{r=1}^{R} [\, d^{(r)} \ge 2 d \,], \qquad d > 0,$$
+
+where $d$ is the observed difference (for $d < 0$ the signs are turned).
+
+Reference: Berg-Kirkpatrick et al. 2012, "An Empirical Investigation of Statistical Significance in
+NLP"; Dror et al. 2018, "The Hitchhiker's Guide to Testing Statistical Significance in NLP".
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from brodmann.analysis.statistics import (
+    bootstrap_weights,
+    mean_and_spread,
+    percentile_interval,
+)
+from brodmann.artifacts import Array
+from brodmann.data.outcomes import resampled_scores
+from brodmann.data.tasks import TaskSpec
+from brodmann.errors import InputError
+
+SIGNIFICANT = 0.05
+RESAMPLES = 10_000
+
+
+def paired_bootstrap(
+    a: Sequence[float], b: Sequence[float], resamples: int = RESAMPLES, seed: int = 0
+) -> float:
+    """p of the difference of two means over the same items (examples, or seeds)."""
+    first, second = np.asarray(a, float), np.asarray(b, float)
+    if first.shape != second.shape or first.ndim != 1 or not len(first):
+        raise InputError(f"expected two lists of equal length, found {first.shape}, {second.shape}")
+    weights = bootstrap_weights(len(first), resamples, seed)
+    differences = weights @ (first - second) / len(first)
+    return bootstrap_p_value(float((first - second).mean()), differences)
+
+
+def bootstrap_p_value(observed: float, drawn: Array) -> float:
+    """Share of the drawn differences at least twice the observed one; 1 where there is none."""
+    if observed == 0:
+        return 1.0
+    return float(np.mean(np.sign(observed) * np.asarray(drawn) >= 2 * abs(observed)))
+
+
+@dataclass
+class Run:
+    """What one trained run shows: outcomes of every task's validation examples, and its D."""
+
+    name: str
+    seed: int
+    specs: dict[str, TaskSpec]
+    outcomes: dict[str, Array]
+    dissociation: float | None = None
+
+    def score(self, task: str, weights: Array | None = None) -> Array:
+        """(resample,) of the primary metric; one number with every example once."""
+        values = self.outcomes[task]
+        weights = np.ones((1, len(values))) if weights is None else weights
+        return resampled_scores(values, weights, self.specs[task])
+
+
+def compare(
+    arms: Mapping[str, Sequence[Run]],
+    *,
+    baseline: str,
+    resamples: int = 2000,
+    seed: int = 0,
+) -> dict[str, Any]:
+    """Scores of every arm and task, and every arm against the baseline, as plain numbers."""
+    if baseline not in arms:
+        raise InputError(f"no arm '{baseline}' to compare with: there are {', '.join(arms)}")
+    names = list(arms[baseline][0].specs)
+    _check(arms, names)
+    drawn = {
+        task: bootstrap_weights(len(arms[baseline][0].outcomes[task]), resamples, seed + place)
+        for place, task in enumerate(names)
+    }
+    means = {
+        arm: {
+            task: np.mean([run.score(task, drawn[task]) for run in runs], axis=0) for task in names
+        }
+        for arm, runs in arms.items()
+    }
+    table = {arm: _scores(runs, names) for arm, runs in arms.items()}
+    return {
+        "tasks": names,
+        "metrics": [arms[baseline][0].specs[task].metric for task in names],
+        "baseline": baseline,
+        "resamples": resamples,
+        "arms": {
+            arm: {
+                **table[arm],
+                "against": None
+                if arm == baseline
+                else _against(table[arm], table[baseline], means[arm], means[baseline], names),
+            }
+            for arm in arms
+        },
+    }
+
+
+def _check(arms: Mapping[str, Sequence[Run]], names: Sequence[str]) -> None:
+    for arm, runs in arms.items():
+        if not runs:
+            raise InputError(f"arm '{arm}' has no run")
+        for run in runs:
+            if list(run.specs) != list(names):
+                raise InputError(
+                    f"{run.name}: has the tasks {', '.join(run.specs)}, expected {', '.join(names)}"
+                )
+            for task in names:
+                first = next(iter(arms.values()))[0]
+                if len(run.outcomes[task]) != len(first.outcomes[task]):
+                    raise InputError(f"{run.name}: task '{task}' was judged on other examples")
+                if run.specs[task].metric != first.specs[task].metric:
+                    raise InputError(f"{run.name}: task '{task}' was judged by another metric")
+
+
+def _scores(runs: Sequence[Run], names: Sequence[str]) -> dict[str, Any]:
+    by_seed = np.array([[float(run.score(task)[0]) for task in names] for run in runs])
+    found = [run.dissociation for run in runs if run.dissociation is not None]
+    return {
+        "seeds": [run.seed for run in runs],
+        "runs": [run.name for run in runs],
+        "scores": {task: by_seed[:, place].tolist() for place, task in enumerate(names)},
+        "per_task": {task: mean_and_spread(by_seed[:, i]) for i, task in enumerate(names)},
+        "average": mean_and_spread(by_seed.mean(axis=1)),
+        # How unevenly the tasks fare: the spread of scores over tasks (Pilault et al. 2021).
+        "task_sigma": mean_and_spread(by_seed.std(axis=1, ddof=1)) if len(names) > 1 else None,
+        "dissociation": mean_and_spread(found) if found else None,
+    }
+
+
+def _against(
+    arm: dict[str, Any],
+    baseline: dict[str, Any],
+    drawn: Mapping[str, Array],
+    drawn_baseline: Mapping[str, Array],
+    names: Sequence[str],
+) -> dict[str, Any]:
+    """Differences to the baseline; the average over tasks resamples every task's examples."""
+    per_task = {}
+    for task in names:
+        observed = arm["per_task"][task][0] - baseline["per_task"][task][0]
+        per_task[task] = _tested(observed, drawn[task] - drawn_baseline[task])
+    together = np.mean([drawn[task] - drawn_baseline[task] for task in names], axis=0)
+    observed = arm["average"][0] - baseline["average"][0]
+    differences = [entry["difference"] for entry in per_task.values()]
+    return {
+        "per_task": per_task,
+        "average": _tested(observed, together),
+        "improved": sum(difference > 0 for difference in differences),
+        "worse": sum(difference < 0 for difference in differences),
+    }
+
+
+def _tested(observed: float, drawn: Array) -> dict[str, Any]:
+    p = bootstrap_p_value(observed, drawn)
+    return {
+        "difference": float(observed),
+        "interval": list(percentile_interval(drawn)),
+        "p": p,
+        "significant": p < SIGNIFICANT,
+    }

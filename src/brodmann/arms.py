@@ -1,0 +1,65 @@
+"""Baselines in one command: every way of training of `[compare]`, over its seeds, side by side.
+
+Arms: `single` (an encoder of its own for every task), `multi` (plain multi-task training), `iat`
+and its variants `random`, `ticket_share` and `prune`. Every arm is an ordinary run in
+`output/name/<arm>-seed<seed>`; finished ones are skipped, stopped ones go on. Arms that are plain
+training until the switch go on from `multi`'s checkpoint there, to the same bits.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from brodmann.config import Config, SpecializeSection
+from brodmann.data.description import checked
+from brodmann.errors import InputError
+from brodmann.pipeline.compare import compare_runs
+from brodmann.pipeline.run import run
+
+VARIANTS = {"iat": "important", "random": "random", "prune": "prune"}  # all but the switch is multi
+FROM_THE_START = {"ticket_share": "ticket_share"}
+
+
+def run_arms(config: Config, base: Path, report: Any) -> dict[str, Any]:
+    """Train and measure what is not there yet, then compare with `multi` (or the first arm)."""
+    if config.compare is None:
+        raise InputError('no [compare] table: add one, for example arms = ["multi", "iat"]')
+    arms = config.compare.arms
+    folders: dict[str, list[Path]] = {arm: [] for arm in arms}
+    special = config.specialize or SpecializeSection.model_construct()
+    for seed in config.compare.seeds or [config.seed]:
+        shared = None
+        for arm in sorted(arms, key=lambda arm: arm != "multi"):  # the others branch from it
+            settings = arm_config(config, arm, seed)
+            report("arm", {"arm": arm, "seed": seed})
+            run(
+                settings,
+                base,
+                report,
+                branch_at=special.delta if arm == "multi" else None,
+                branch_from=shared if arm in VARIANTS else None,
+                heads=arm != "single",  # its encoders have nothing to separate
+            )
+            if arm == "multi":
+                shared = settings.folder
+            folders[arm].append(settings.folder)
+    baseline = "multi" if "multi" in arms else arms[0]
+    return compare_runs(folders, report, baseline=baseline, to=config.folder)
+
+
+def arm_config(config: Config, arm: str, seed: int) -> Config:
+    """The configuration of one run of one arm."""
+    values = config.resolved()
+    values.pop("compare", None)
+    values.pop("grid", None)
+    special = values.pop("specialize", {})
+    values["tasks"] = [
+        task if isinstance(task, str) else task.model_dump(exclude_unset=True)
+        for task in config.tasks
+    ]
+    if arm == "single":
+        values["model"]["architecture"] = "single"
+    variant = (VARIANTS | FROM_THE_START).get(arm)
+    if variant is not None:
+        values["specialize"] = {**special, "variant": variant}
+    values |= {"seed": seed, "output": str(config.folder), "name": f"{arm}-seed{seed}"}
+    return checked(Config, values, f"[compare] {arm}")

@@ -1,0 +1,79 @@
+"""Finished runs side by side, and whether their difference is more than chance."""
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from brodmann.analysis.comparison import Run, compare
+from brodmann.artifacts import read_json, write_json
+from brodmann.data.tasks import TaskSpec
+from brodmann.errors import InputError
+from brodmann.pipeline.evaluate import OUTCOMES
+
+FILE = "comparison.json"
+
+
+def compare_runs(
+    arms: dict[str, list[Path]], report: Any, *, baseline: str | None = None, to: Path | None = None
+) -> dict[str, Any]:
+    """Arms are lists of run folders, one a seed; the first is the baseline unless one is named."""
+    if len(arms) < 2:
+        raise InputError("compare needs runs of at least two kinds (seeds of one kind are one)")
+    runs = {arm: [read_run(folder) for folder in folders] for arm, folders in arms.items()}
+    _check_data(arms)
+    result = compare(runs, baseline=baseline or next(iter(arms)))
+    if to is not None:
+        write_json(to / FILE, result)
+    report("comparison", {"result": result, "file": None if to is None else to / FILE})
+    return result
+
+
+def read_run(folder: Path) -> Run:
+    """A run that was trained and evaluated."""
+    for name, command in (("model/config.json", "train"), (OUTCOMES, "evaluate")):
+        if not (folder / name).is_file():
+            raise InputError(f"{folder}: {name} is missing: `brodmann {command} {folder}` makes it")
+    specs = [TaskSpec.from_dict(v) for v in read_json(folder / "model" / "config.json")["tasks"]]
+    with np.load(folder / OUTCOMES, allow_pickle=False) as file:
+        outcomes = {spec.name: file[f"validation|{spec.name}"] for spec in specs}
+    found = None
+    if (folder / "dissociation.json").is_file():
+        found = read_json(folder / "dissociation.json")["mean"]
+    settings = tomllib.loads((folder / "config.toml").read_text(encoding="utf-8"))
+    seed = int(settings.get("seed", 0))
+    return Run(folder.name, seed, {spec.name: spec for spec in specs}, outcomes, found)
+
+
+def _check_data(arms: dict[str, list[Path]]) -> None:
+    """A paired test needs the same examples on both sides."""
+    first: dict[str, str] | None = None
+    for folder in [folder for folders in arms.values() for folder in folders]:
+        data = read_json(folder / "provenance.json")["data"]
+        prints = {name: entry["fingerprint"] for name, entry in data.items()}
+        if first is None:
+            first = prints
+        for name, fingerprint in prints.items():
+            if first.get(name, fingerprint) != fingerprint:
+                raise InputError(f"{folder}: the data of task '{name}' differ from the other runs'")
+
+
+def grouped(folders: list[Path]) -> dict[str, list[Path]]:
+    """Runs whose configurations differ in the seed alone are one arm, named after its first run."""
+    arms: dict[str, list[Path]] = {}
+    keys: dict[str, str] = {}
+    for folder in folders:
+        path = folder / "config.toml"
+        if not path.is_file():
+            raise InputError(f"{folder}: no run there (config.toml is missing)")
+        settings = tomllib.loads(path.read_text(encoding="utf-8"))
+        left_out = ("seed", "name", "output", "data_dir", "threads", "trackers")
+        key = repr(sorted((k, v) for k, v in settings.items() if k not in left_out))
+        short = re.sub(r"-seed\d+$", "", folder.name)
+        name = keys.setdefault(key, short if short not in keys.values() else folder.name)
+        if folder in arms.setdefault(name, []):
+            raise InputError(f"{folder}: named twice")
+        arms[name].append(folder)
+    return arms

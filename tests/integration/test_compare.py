@@ -1,0 +1,102 @@
+"""Arms in one command, resumable, and finished runs side by side."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from safetensors.torch import load_file
+
+Command = Callable[..., tuple[int, str, str]]
+CONFIG = """
+name = "arms"
+output = "{output}"
+tasks = [
+  {{ use = "builtin/sentiment", limit = {{ train = 48, validation = 24, test = 8 }} }},
+  {{ use = "builtin/entities", limit = {{ train = 48, validation = 24, test = 8 }} }},
+]
+[model]
+backbone = "builtin:tiny"
+[training]
+epochs = 2
+batch_size = 16
+learning_rate = 1e-3
+keep = "last"
+[specialize]
+delta = 0.5
+examples = 16
+[dissociation]
+draws = 0
+resamples = 50
+[compare]
+arms = ["single", "multi", "iat", "random"]
+seeds = [0, 1]
+"""
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("study")
+    (folder / "study.toml").write_text(CONFIG.format(output=folder / "runs"), encoding="utf-8")
+    return folder
+
+
+def test_every_arm_and_seed_in_one_command(study: Path, command: Command) -> None:
+    code, out, err = command("compare", study / "study.toml")
+    assert (code, err) == (0, "")
+    for word in ("single, seed 0", "iat, seed 1", "tasks better", "task σ"):
+        assert word in out
+    result = json.loads((study / "runs" / "arms" / "comparison.json").read_text("utf-8"))
+    assert result["baseline"] == "multi" and list(result["arms"]) == [
+        "single", "multi", "iat", "random",
+    ]  # fmt: skip
+    assert result["arms"]["iat"]["seeds"] == [0, 1]
+    assert result["arms"]["single"]["dissociation"] is None
+    assert result["arms"]["iat"]["dissociation"] is not None
+    metrics = json.loads((study / "runs/arms/iat-seed1/metrics.json").read_text("utf-8"))
+    score = metrics["splits"]["validation"]["sentiment"]["score"]
+    assert result["arms"]["iat"]["scores"]["sentiment"][1] == pytest.approx(score)
+
+    # The arm went on from multi's checkpoint: the same bits as a run of its own from the start.
+    log = (study / "runs/arms/iat-seed0/log.jsonl").read_text("utf-8").splitlines()
+    assert min(json.loads(line)["step"] for line in log) == 6
+    alone = study / "alone.toml"
+    text = (study / "runs/arms/iat-seed0/config.toml").read_text("utf-8")
+    alone.write_text(text.replace('name = "iat-seed0"', 'name = "alone"'), encoding="utf-8")
+    assert command("train", alone)[0] == 0
+    ours, theirs = (
+        load_file(study / "runs" / "arms" / name / "model" / "model.safetensors")
+        for name in ("iat-seed0", "alone")
+    )
+    assert all(ours[name].equal(theirs[name]) for name in ours)
+
+    # A second time nothing is trained again.
+    before = (study / "runs/arms/multi-seed0/model/model.safetensors").stat().st_mtime_ns
+    code, out, _ = command("compare", study / "study.toml", "--json")
+    assert code == 0 and json.loads(out)["arms"] == result["arms"]
+    assert (study / "runs/arms/multi-seed0/model/model.safetensors").stat().st_mtime_ns == before
+
+
+def test_finished_runs_side_by_side(study: Path, command: Command) -> None:
+    runs = study / "runs" / "arms"
+    if not (runs / "comparison.json").is_file():
+        assert command("compare", study / "study.toml")[0] == 0
+    folders = [runs / f"{arm}-seed{seed}" for arm in ("multi", "iat") for seed in (0, 1)]
+    code, out, err = command("compare", *folders, "--to", study / "two", "--json")
+    assert code == 0, err
+    result = json.loads(out)
+    assert {arm: len(facts["seeds"]) for arm, facts in result["arms"].items()} == {
+        "multi": 2, "iat": 2,
+    }  # fmt: skip
+    whole = json.loads((runs / "comparison.json").read_text("utf-8"))
+    assert result["arms"]["iat"]["average"] == whole["arms"]["iat"]["average"]
+    assert (study / "two" / "comparison.json").is_file()
+    for words, message in (
+        ([runs / "multi-seed0", study], f"{study}: no run there (config.toml is missing)"),
+        ([runs / "multi-seed0", runs / "multi-seed1"], "compare needs runs of at least two kinds"),
+        ([*folders, "--baseline", "x"], "no arm 'x': there are multi, iat"),
+        ([folders[0], folders[0], folders[2]], "named twice"),
+        ([*folders, "--set", "seed=1"], "--set is for a configuration"),
+    ):
+        code, out, err = command("compare", *words)
+        assert code == 2 and out == "" and message in err and err.count("\n") == 1, err
