@@ -289,6 +289,21 @@ def compare(
         print(json.dumps(result))
 
 
+@app.command()
+def transfer(config: ConfigPath, overrides: Overrides = None, as_json: Json = False) -> None:
+    """Few-shot transfer: trained models learn new tasks from a few examples, many times over.
+
+    Example: brodmann transfer few.toml, where few.toml has [transfer] starts = { plain = "runs/a" }
+    """
+    settings, base = _loaded(config, overrides)
+    from brodmann.pipeline.transfer import transfer as transfer_all
+
+    with _view(as_json) as report:
+        summary = transfer_all(settings, base, report)
+    if as_json:
+        print(json.dumps(summary))
+
+
 def _check_model_folder(model: Path) -> None:
     if not model.is_dir():
         raise InputError(f"{model}: no such folder, expected a run or a model folder")

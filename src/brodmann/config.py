@@ -88,6 +88,19 @@ class SpecializeSection(Section):
     strict: bool = True
 
 
+class TransferSection(Section):
+    """[transfer]: from trained models to the run's tasks with few examples."""
+
+    starts: dict[str, str] = Field(min_length=1, description="name → run folder or backbone")
+    examples: list[PositiveInt] = Field([4, 16, 32, 100], description="in total, balanced")
+    shares: list[Annotated[float, Field(gt=0, le=1)]] = Field(
+        default_factory=list, description="of the training data, in proportion"
+    )
+    seeds: PositiveInt | list[PositiveInt] = Field(30, description="or one number an amount")
+    epochs: PositiveInt = 20
+    learning_rate: Annotated[float, Field(gt=0)] = 2e-5
+
+
 Arm = Literal["single", "multi", "iat", "random", "ticket_share", "prune"]
 
 
@@ -131,6 +144,7 @@ class Config(Section):
     dissociation: DissociationSection = Field(default_factory=DissociationSection.model_construct)
     grid: GridSection | None = None
     compare: CompareSection | None = None
+    transfer: TransferSection | None = None
 
     @field_validator("name")
     @classmethod

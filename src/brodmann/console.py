@@ -21,6 +21,7 @@ from brodmann.console_tables import (
     head_maps,
     pruned_table,
     score_table,
+    transfer_parts,
 )
 
 
@@ -62,6 +63,7 @@ class RunView:
             "pruned": self._pruned,
             "arm": self._arm,
             "comparison": self._comparison,
+            "transfer": self._transfer,
             "cell": self._cell,
             "cell failed": self._cell_failed,
             "grid": self._grid,
@@ -205,6 +207,12 @@ class RunView:
             self.console.print(part, highlight=False)
         if facts["file"] is not None:
             self.console.print(f"comparison: {facts['file']}", highlight=False)
+
+    def _transfer(self, facts: dict[str, Any]) -> None:
+        self.close()
+        for part in transfer_parts(facts["summary"]):
+            self.console.print(part, highlight=False)
+        self.console.print(f"transfer: {facts['file']}, {facts['figure']}", highlight=False)
 
     def _map(self, facts: dict[str, Any]) -> None:
         self.close()

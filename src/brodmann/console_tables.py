@@ -235,6 +235,28 @@ def comparison_parts(result: dict[str, Any]) -> Iterator[Any]:
     )
 
 
+def transfer_parts(summary: dict[str, Any]) -> Iterator[Any]:
+    """A table a task: a row an amount of data, a column a start."""
+    for task, amounts in summary["tasks"].items():
+        title = f"{task}: {summary['metrics'][task]} (%)"
+        table = Table(title=escape(title), title_justify="left", header_style="bold", box=None)
+        starts = list(next(iter(amounts.values())))
+        for heading in ("examples", *starts):
+            table.add_column(escape(heading), justify="right", no_wrap=True)
+        for amount, entry in amounts.items():
+            cells = [
+                _mean_spread(entry[start]["mean"])
+                + ("*" if entry[start].get("significant") else "")
+                for start in starts
+            ]
+            table.add_row(amount, *cells)
+        yield table
+    yield Text(
+        "mean ± sd over seeds; * differs from the first start at 5 % (paired bootstrap over seeds)",
+        style="dim",
+    )
+
+
 def catalogue_table(entries: list[Any]) -> Table:
     """One line a dataset; its languages in one cell."""
     table = Table(header_style="bold", box=None, padding=(0, 1, 0, 0))

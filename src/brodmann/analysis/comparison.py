@@ -51,6 +51,34 @@ def bootstrap_p_value(observed: float, drawn: Array) -> float:
     return float(np.mean(np.sign(observed) * np.asarray(drawn) >= 2 * abs(observed)))
 
 
+def over_seeds(
+    rows: Sequence[Mapping[str, Any]], starts: Sequence[str], amounts: Sequence[str]
+) -> dict[str, Any]:
+    """Few-shot scores by amount and start: mean, spread, and a test against the first start.
+
+    Seeds are the items of the paired bootstrap: every start learnt from the same draws.
+    """
+    table: dict[str, Any] = {}
+    for amount in amounts:
+        scores = {
+            start: {
+                r["seed"]: r["score"] for r in rows if (r["start"], r["amount"]) == (start, amount)
+            }
+            for start in starts
+        }
+        entry: dict[str, Any] = {}
+        for start in starts:
+            values = [scores[start][seed] for seed in sorted(scores[start])]
+            entry[start] = {"scores": values, "mean": mean_and_spread(values)}
+            both = sorted(set(scores[start]) & set(scores[starts[0]]))
+            if start != starts[0] and both:
+                a, b = ([scores[s][seed] for seed in both] for s in (start, starts[0]))
+                p = paired_bootstrap(a, b)
+                entry[start] |= {"p": p, "significant": p < SIGNIFICANT}
+        table[amount] = entry
+    return table
+
+
 @dataclass
 class Run:
     """What one trained run shows: outcomes of every task's validation examples, and its D."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from brodmann.artifacts import Array
-from brodmann.data.encoding import IGNORED, Encoded
+from brodmann.data.encoding import IGNORED, Encoded, ranges
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -56,9 +56,7 @@ def make_batch(
     row_ids: list[tuple[Encoded, Array]] = []
     for _, encoded, items in pieces:
         counts = encoded.item_rows[items + 1] - encoded.item_rows[items]
-        firsts = np.repeat(encoded.item_rows[items], counts)
-        within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-        row_ids.append((encoded, firsts + within))
+        row_ids.append((encoded, ranges(encoded.item_rows[items], counts)))
     lengths = [np.diff(e.starts)[rows] for e, rows in row_ids]
     width = max(int(length.max()) for length in lengths)
     inputs: dict[str, Tensor] = {}

@@ -47,6 +47,34 @@ class Encoded:
         rows = np.diff(self.starts)
         return np.maximum.reduceat(rows, self.item_rows[:-1]) if len(rows) else rows
 
+    def only(self, examples: Array) -> "Encoded":
+        """The same of some examples, in the order given."""
+        order = np.argsort(self.item_example, kind="stable")
+        begins = np.searchsorted(self.item_example[order], np.arange(self.examples + 1))
+        owned = [order[begins[e] : begins[e + 1]] for e in examples]
+        items = np.concatenate(owned)
+        counts = self.item_rows[items + 1] - self.item_rows[items]
+        rows = ranges(self.item_rows[items], counts)
+        lengths = np.diff(self.starts)[rows]
+        tokens = ranges(self.starts[rows], lengths)
+        places = {"tags": tokens, "right": rows}  # labels a token and a row; all others an item
+        return Encoded(
+            ids=self.ids[tokens],
+            starts=np.concatenate([[0], np.cumsum(lengths)]),
+            item_rows=np.concatenate([[0], np.cumsum(counts)]),
+            item_example=np.repeat(np.arange(len(owned)), [len(part) for part in owned]),
+            truncated=0,
+            types=None if self.types is None else self.types[tokens],
+            labels={name: v[places.get(name, items)] for name, v in self.labels.items()},
+            places={name: values[tokens] for name, values in self.places.items()},
+        )
+
+
+def ranges(starts: Array, counts: Array) -> Array:
+    """start, start + 1, … of every range, one after the other."""
+    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    return np.asarray(np.repeat(starts, counts) + within)
+
 
 def encode_task(
     examples: Sequence["Example"],

@@ -3,6 +3,7 @@
 It is saved as one folder (safetensors, JSON, tokenizer, model card) and loaded again from it.
 """
 
+import copy
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -121,6 +122,27 @@ class MultiTaskModel(nn.Module):
         loaded = backbones.load_backbone(str(name), dropout=dropout, attention=attention, seed=seed)
         specs = [task.spec if isinstance(task, Task) else task for task in tasks]
         return cls(loaded, specs, settings)
+
+    def for_tasks(
+        self, tasks: Sequence[Task | TaskSpec], *, max_length: int | None = None, seed: int = 0
+    ) -> "MultiTaskModel":
+        """A new model for other tasks: a copy of this one's encoder with new output heads."""
+        if self.settings.architecture != "shared":
+            raise InputError(
+                f"architecture '{self.settings.architecture}': its encoder knows the tasks it was "
+                "trained on, so it cannot be given new ones: train with 'shared'"
+            )
+        bare = copy.deepcopy(self.encoder.backbone_of(next(iter(self.specs))))
+        settings = replace(
+            self.settings,
+            max_length=max_length or self.settings.max_length,
+            freeze=0.0,
+            seed=seed,
+        )
+        bare.requires_grad_(True)
+        specs = [task.spec if isinstance(task, Task) else task for task in tasks]
+        backbone = backbones.Backbone(self.settings.backbone, bare, self.tokenizer)
+        return type(self)(backbone, specs, settings)
 
     @property
     def device(self) -> torch.device:

@@ -98,3 +98,29 @@ def _dissociation(result: Dissociation) -> Any:
     right.tick_params(axis="x", labelsize=8)
     right.set_title("dissociation D (%), 95 % interval", fontsize=9)
     return figure
+
+
+def learning_curves(summary: dict[str, Any]) -> Any:
+    """Few-shot scores over the amount of data: a line a start, its spread over seeds as a band."""
+    from matplotlib.figure import Figure
+
+    tasks = summary["tasks"]
+    figure = Figure(figsize=(0.6 + 3.2 * len(tasks), 2.8), layout="constrained")
+    grid = figure.subplots(1, len(tasks), squeeze=False)
+    for axes, (task, table) in zip(grid.flat, tasks.items(), strict=True):
+        amounts = list(table)
+        places = np.arange(len(amounts))
+        for start in next(iter(table.values())):
+            points = [table[amount][start]["mean"] for amount in amounts]
+            mean = 100 * np.array([point[0] for point in points])
+            spread = 100 * np.array([point[1] or 0.0 for point in points])
+            line = axes.plot(places, mean, marker="o", markersize=3, label=start)[0]
+            axes.fill_between(
+                places, mean - spread, mean + spread, color=line.get_color(), alpha=0.15, lw=0
+            )
+        axes.set_xticks(places, amounts, fontsize=8)
+        axes.set_title(f"{task}: {summary['metrics'][task]} (%)", fontsize=9)
+        axes.set_xlabel("training examples", fontsize=8)
+        axes.tick_params(labelsize=8)
+    grid.flat[0].legend(fontsize=8, frameon=False)
+    return figure

@@ -7,7 +7,7 @@ items (over all processes) times the task's weight; the losses of a step are ave
 import contextlib
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -65,6 +65,7 @@ def fit(
     report: Report | None = None,
     branch_at: float | None = None,
     branch_from: str | Path | None = None,
+    encoded: Mapping[str, Mapping[str, Encoded]] | None = None,
     **options: Any,
 ) -> Progress:
     """Train `model` on the tasks' training splits; afterwards it holds the best weights.
@@ -81,10 +82,11 @@ def fit(
     `report(event, facts)` is called along the way. `specialize=IAT(...)` trains the last steps
     along the map of heads; then the best model is the best after the switch. `branch_at` keeps a
     checkpoint before the last share of the steps, and `branch_from`, the folder of such a run,
-    starts there: the arms of a comparison share the steps before the switch.
+    starts there: the arms of a comparison share the steps before the switch. `encoded` gives splits
+    that are tokenised already, by split and task.
     """
     chosen = checked_options(options)
-    run = _Run(model, list(tasks), chosen, report)
+    run = _Run(model, list(tasks), chosen, report, encoded or {})
     keeper = Keeper(
         None if folder is None else Path(folder),
         keep=checkpoints,
@@ -108,7 +110,12 @@ class _Run:
     """One call of `fit`: what is set up once, and the steps over it."""
 
     def __init__(
-        self, model: MultiTaskModel, tasks: list[Task], options: Options, report: Report | None
+        self,
+        model: MultiTaskModel,
+        tasks: list[Task],
+        options: Options,
+        report: Report | None,
+        encoded: Mapping[str, Mapping[str, Encoded]],
     ) -> None:
         if not tasks:
             raise InputError("tasks: expected at least one task, found none")
@@ -121,8 +128,8 @@ class _Run:
         self.model, self.tasks, self.options = model, tasks, options
         self.device = self.accelerator.device
         self.pad_id = int(model.tokenizer.pad_token_id)
-        self.train_sets = self._encoded("train")
-        self.validation_sets = self._encoded("validation")
+        self.train_sets = dict(encoded.get("train") or self._encoded("train"))
+        self.validation_sets = dict(encoded.get("validation") or self._encoded("validation"))
         self.stream = BatchStream(
             [self.train_sets[task.name].lengths() for task in tasks],
             batch_size=options.batch_size * self.world,

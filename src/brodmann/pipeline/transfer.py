@@ -1,0 +1,176 @@
+"""Few-shot transfer from trained runs to new tasks: `transfer.jsonl`, a table, a learning curve."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from brodmann.analysis.comparison import over_seeds
+from brodmann.artifacts import digest, locked, write_json, write_text
+from brodmann.config import Config, to_toml
+from brodmann.data.tasks import Task
+from brodmann.errors import InputError
+from brodmann.pipeline.train import tasks_of
+
+ROWS = "transfer.jsonl"
+FILE = "transfer.json"
+FIGURE = "learning_curve.svg"
+
+
+def transfer(config: Config, base: Path, report: Any) -> dict[str, Any]:
+    """Every start, task, amount and seed that is not there yet; then means, spreads and tests."""
+    from brodmann.reporting.figures import learning_curves
+    from brodmann.training.stopping import StopSignals
+
+    section = config.transfer
+    if section is None:
+        raise InputError('no [transfer] table: add one, for example starts = { plain = "runs/a" }')
+    amounts, seeds = _amounts(config)
+    tasks = tasks_of(config, base)
+    report("tasks", {"tasks": tasks})
+    folder = config.folder
+    starts = {name: _start(source, tasks, config) for name, source in section.starts.items()}
+    settings = {
+        "starts": {name: model_digest(model) for name, model in starts.items()},
+        "tasks": {task.name: task.fingerprint() for task in tasks},
+        "epochs": section.epochs,
+        "learning_rate": section.learning_rate,
+        "max_length": config.model.max_length,
+        "precision": config.training.precision,
+    }
+    if config.threads is not None:
+        import torch
+
+        torch.set_num_threads(config.threads)
+    with locked(folder), StopSignals() as signals:
+        rows = _stored(folder / ROWS, settings)
+        write_text(folder / "config.toml", to_toml(config.resolved()))
+        _train_all(folder, config, tasks, starts, amounts, seeds, rows, signals, report)
+    names = [str(amount) for amount in amounts]
+    summary = {
+        "settings": settings,
+        "tasks": {
+            task.name: over_seeds(
+                [row for row in rows if row["task"] == task.name], list(starts), names
+            )
+            for task in tasks
+        },
+        "metrics": {task.name: task.spec.metric for task in tasks},
+    }
+    write_json(folder / FILE, summary)
+    learning_curves(summary).savefig(folder / FIGURE, bbox_inches="tight")
+    report("transfer", {"summary": summary, "file": folder / FILE, "figure": folder / FIGURE})
+    return summary
+
+
+def _amounts(config: Config) -> tuple[list[Any], list[int]]:
+    from brodmann.training.transfer import Amount
+
+    assert config.transfer is not None
+    section = config.transfer
+    amounts = [Amount(examples=count) for count in section.examples]
+    amounts += [Amount(share=share) for share in section.shares]
+    if not amounts:
+        raise InputError("[transfer]: give 'examples' or 'shares'")
+    seeds = section.seeds
+    counts = [seeds] * len(amounts) if isinstance(seeds, int) else seeds
+    if len(counts) != len(amounts):
+        raise InputError(
+            f"[transfer]: seeds = {seeds}: expected one number, or one a row of "
+            f"{', '.join(map(str, amounts))}"
+        )
+    return amounts, counts
+
+
+def _start(source: str, tasks: list[Task], config: Config) -> Any:
+    """A trained run or model, or a backbone that nobody has trained yet."""
+    from brodmann.models.multitask import MultiTaskModel, is_model_folder
+
+    path = Path(source)
+    if is_model_folder(path) or is_model_folder(path / "model"):
+        model = MultiTaskModel.from_pretrained(path)
+    elif path.exists():
+        raise InputError(f"{source}: no trained model there: run `brodmann train` first")
+    else:
+        model = MultiTaskModel.from_pretrained(source, tasks)
+    model.for_tasks(tasks[:1], max_length=config.model.max_length)  # says now what is not possible
+    return model
+
+
+def model_digest(model: Any) -> str:
+    """Of the weights that transfer: a start that was trained again is another one."""
+    import hashlib
+
+    state = hashlib.sha256()
+    for name, value in sorted(model.encoder.state_dict().items()):
+        state.update(name.encode())
+        state.update(value.detach().cpu().contiguous().numpy().tobytes())
+    return state.hexdigest()[:16]
+
+
+def _stored(path: Path, settings: dict[str, Any]) -> list[dict[str, Any]]:
+    """Rows that an earlier sitting has left, if it asked for the same."""
+    key = digest(settings)
+    if not path.is_file():
+        write_text(path, json.dumps({"settings": settings, "digest": key}) + "\n")
+        return []
+    rows: list[dict[str, Any]] = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            rows.append(json.loads(line))
+        except json.JSONDecodeError:
+            continue  # the last line of a sitting that was killed while writing
+    if not rows or rows[0].get("digest") != key:
+        raise InputError(
+            f"{path}: was measured from other models, data or settings: set another name, or "
+            "remove the folder"
+        )
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    write_text(path, text)
+    return rows[1:]
+
+
+def _train_all(
+    folder: Path,
+    config: Config,
+    tasks: list[Task],
+    starts: dict[str, Any],
+    amounts: list[Any],
+    seeds: list[int],
+    rows: list[dict[str, Any]],
+    signals: Any,
+    report: Any,
+) -> None:
+    from brodmann.errors import Interrupted
+    from brodmann.training.transfer import transfer as trainings
+
+    assert config.transfer is not None
+    total = len(tasks) * len(starts) * sum(seeds)
+
+    def stop() -> None:
+        if signals.received:
+            raise Interrupted(
+                f"stopped after {len(rows)} of {total} trainings: the same command goes on from "
+                "here",
+                int(signals.received),
+            )
+
+    report("measuring starts", {"what": "transferring", "examples": total})
+    report("measuring goes on", {"items": len(rows)})
+    for task in tasks:
+        done = {(r["start"], r["amount"], r["seed"]) for r in rows if r["task"] == task.name}
+        for row in trainings(
+            starts,
+            task,
+            amounts,
+            seeds,
+            epochs=config.transfer.epochs,
+            learning_rate=config.transfer.learning_rate,
+            precision=config.training.precision,
+            max_length=config.model.max_length,
+            done=done,
+            stop=stop,
+        ):
+            with open(folder / ROWS, "a", encoding="utf-8") as file:
+                file.write(json.dumps(row) + "\n")
+            rows.append(row)
+            report("measuring goes on", {"items": 1})

@@ -1,0 +1,85 @@
+"""`brodmann transfer`: a table, a curve, resumed where it was stopped, refused where it differs."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import brodmann as bm
+
+Command = Callable[..., tuple[int, str, str]]
+CONFIG = """
+name = "few"
+output = "{folder}/runs"
+tasks = [{{ use = "builtin/topic", limit = {{ train = 80, validation = 24, test = 8 }} }}]
+[model]
+max_length = 32
+[transfer]
+starts = {{ plain = "{folder}/model", none = "builtin:tiny" }}
+examples = [4, 8]
+shares = [0.5]
+seeds = [3, 3, 2]
+epochs = 2
+learning_rate = 1e-3
+"""
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    limit = {"train": 16, "validation": 8, "test": 8}
+    tasks = bm.load_tasks([{"use": "builtin/sentiment", "limit": limit}])
+    bm.MultiTaskModel.from_pretrained("builtin:tiny", tasks, seed=3).save_pretrained(
+        tmp_path / "model"
+    )
+    path = tmp_path / "few.toml"
+    path.write_text(CONFIG.format(folder=tmp_path), encoding="utf-8")
+    return path
+
+
+def test_transfer_resumes_and_reports(config: Path, tmp_path: Path, command: Command) -> None:
+    code, out, err = command("transfer", config)
+    assert (code, err) == (0, "")
+    assert "topic: accuracy (%)" in out and "plain" in out and "50 %" in out
+    folder = tmp_path / "runs" / "few"
+    summary = json.loads((folder / "transfer.json").read_text("utf-8"))
+    table = summary["tasks"]["topic"]
+    assert list(table) == ["4", "8", "50 %"] and len(table["8"]["none"]["scores"]) == 3
+    assert "p" in table["4"]["none"] and "p" not in table["4"]["plain"]
+    assert (folder / "learning_curve.svg").stat().st_size > 1000
+    lines = (folder / "transfer.jsonl").read_text("utf-8").splitlines()
+    assert len(lines) == 1 + 2 * 8
+
+    # Killed in the middle of a line: what is whole is kept, the rest is measured again.
+    (folder / "transfer.jsonl").write_text("\n".join([*lines[:9], lines[9][:20]]), "utf-8")
+    code, out, _ = command("transfer", config, "--json")
+    assert code == 0 and json.loads(out)["tasks"] == summary["tasks"]
+    assert len((folder / "transfer.jsonl").read_text("utf-8").splitlines()) == 17
+
+    code, _, err = command("transfer", config, "--set", "transfer.epochs=3")
+    assert code == 2 and "was measured from other models, data or settings" in err
+    assert err.count("\n") == 1
+
+
+def test_wrong_requests_are_one_line(config: Path, tmp_path: Path, command: Command) -> None:
+    (tmp_path / "empty").mkdir()
+    for setting, message in (
+        (
+            "transfer.seeds=[1]",
+            "[transfer]: seeds = [1]: expected one number, or one a row of 4, 8",
+        ),
+        (
+            f'transfer.starts.plain="{tmp_path / "empty"}"',
+            "no trained model there: run `brodmann train`",
+        ),
+        ("transfer.examples=[900]", "900: 900 of 80 training examples cannot be drawn"),
+        ("transfer.examples=[]", ""),
+    ):
+        words = ["transfer", config, "--set", setting]
+        if "examples" in setting:
+            words += ["--set", "transfer.seeds=1"]
+        if not message:
+            words += ["--set", "transfer.shares=[]"]
+            message = "[transfer]: give 'examples' or 'shares'"
+        code, out, err = command(*words, "--json")
+        assert code == 2 and out == "" and message in err and err.count("\n") == 1, err
