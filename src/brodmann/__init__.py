@@ -16,6 +16,7 @@ _PUBLIC = {
     "evaluate": "brodmann.models.evaluate",
     "fit": "brodmann.training.trainer",
     "IAT": "brodmann.training.iat",
+    "distill": "brodmann.training.distillation",
     "head_gates": "brodmann.models.gates",
     "gated": "brodmann.models.gates",
     "prune_heads": "brodmann.models.removal",

@@ -304,6 +304,21 @@ def transfer(config: ConfigPath, overrides: Overrides = None, as_json: Json = Fa
         print(json.dumps(summary))
 
 
+@app.command()
+def distill(config: ConfigPath, overrides: Overrides = None, as_json: Json = False) -> None:
+    """A small student learns all tasks from a trained teacher: layers first, then answers.
+
+    Example: brodmann distill small.toml, where [distill] names teacher and student
+    """
+    settings, base = _loaded(config, overrides)
+    from brodmann.pipeline.distill import distill as make_student
+
+    with _view(as_json) as report:
+        result = make_student(settings, base, report)
+    if as_json:
+        print(json.dumps(result))
+
+
 def _check_model_folder(model: Path) -> None:
     if not model.is_dir():
         raise InputError(f"{model}: no such folder, expected a run or a model folder")

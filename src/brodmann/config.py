@@ -101,6 +101,18 @@ class TransferSection(Section):
     learning_rate: Annotated[float, Field(gt=0)] = 2e-5
 
 
+class DistillSection(Section):
+    """[distill]: a small student of a trained run."""
+
+    teacher: str = Field(description="run or model folder")
+    student: dict[str, Any] = Field(
+        min_length=1, description="sizes, e.g. { num_hidden_layers = 3, hidden_size = 192 }"
+    )
+    layer_epochs: PositiveInt = 2
+    prediction_epochs: PositiveInt = 3
+    temperature: Annotated[float, Field(gt=0)] = 1.0
+
+
 Arm = Literal["single", "multi", "iat", "random", "ticket_share", "prune"]
 
 
@@ -145,6 +157,7 @@ class Config(Section):
     grid: GridSection | None = None
     compare: CompareSection | None = None
     transfer: TransferSection | None = None
+    distill: DistillSection | None = None
 
     @field_validator("name")
     @classmethod

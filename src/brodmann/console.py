@@ -61,6 +61,7 @@ class RunView:
             "map": self._map,
             "dissociation": self._dissociation,
             "pruned": self._pruned,
+            "distilled": self._distilled,
             "arm": self._arm,
             "comparison": self._comparison,
             "transfer": self._transfer,
@@ -213,6 +214,16 @@ class RunView:
         for part in transfer_parts(facts["summary"]):
             self.console.print(part, highlight=False)
         self.console.print(f"transfer: {facts['file']}, {facts['figure']}", highlight=False)
+
+    def _distilled(self, facts: dict[str, Any]) -> None:
+        self.close()
+        large, small = facts["parameters"]
+        self.console.print(pruned_table(facts))
+        self.console.print(
+            f"{large / 1e6:.1f} → {small / 1e6:.1f} M parameters, {facts['speed']:.2f} times as "
+            f"fast; student: {facts['folder']}",
+            highlight=False,
+        )
 
     def _map(self, facts: dict[str, Any]) -> None:
         self.close()

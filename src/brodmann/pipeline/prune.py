@@ -56,7 +56,7 @@ def prune(
     )
     prune_heads(small, heads)
     report("stage", {"text": f"removed {len(heads)} of {scores.heads} heads, scoring"})
-    before, after = (_scores(model, tasks, config) for model in (full, small))
+    before, after = (task_scores(model, tasks, config) for model in (full, small))
     small.save_pretrained(target, scores={name: entry["scores"] for name, entry in after.items()})
     result = {
         "folder": str(target),
@@ -107,7 +107,7 @@ def chosen_heads(
     return heads
 
 
-def _scores(model: Any, tasks: list[Task], config: Config) -> dict[str, Any]:
+def task_scores(model: Any, tasks: list[Task], config: Config) -> dict[str, Any]:
     from brodmann.models.evaluate import evaluate
 
     training = config.training

@@ -66,6 +66,7 @@ def fit(
     branch_at: float | None = None,
     branch_from: str | Path | None = None,
     encoded: Mapping[str, Mapping[str, Encoded]] | None = None,
+    objective: Any = None,
     **options: Any,
 ) -> Progress:
     """Train `model` on the tasks' training splits; afterwards it holds the best weights.
@@ -83,10 +84,11 @@ def fit(
     along the map of heads; then the best model is the best after the switch. `branch_at` keeps a
     checkpoint before the last share of the steps, and `branch_from`, the folder of such a run,
     starts there: the arms of a comparison share the steps before the switch. `encoded` gives splits
-    that are tokenised already, by split and task.
+    that are tokenised already, by split and task; `objective` is a module around the model with a
+    loss of its own (see `training/distillation.py`).
     """
     chosen = checked_options(options)
-    run = _Run(model, list(tasks), chosen, report, encoded or {})
+    run = _Run(model, list(tasks), chosen, report, encoded or {}, objective)
     keeper = Keeper(
         None if folder is None else Path(folder),
         keep=checkpoints,
@@ -116,6 +118,7 @@ class _Run:
         options: Options,
         report: Report | None,
         encoded: Mapping[str, Mapping[str, Encoded]],
+        objective: Any,
     ) -> None:
         if not tasks:
             raise InputError("tasks: expected at least one task, found none")
@@ -126,6 +129,8 @@ class _Run:
         self.rank = int(self.accelerator.process_index)
         self.report: Report = report if report and self.rank == 0 else _silent
         self.model, self.tasks, self.options = model, tasks, options
+        self.objective = objective
+        self.trained: nn.Module = model if objective is None else objective  # has all parameters
         self.device = self.accelerator.device
         self.pad_id = int(model.tokenizer.pad_token_id)
         self.train_sets = dict(encoded.get("train") or self._encoded("train"))
@@ -142,9 +147,9 @@ class _Run:
         whole = -(-len(self.stream) // options.accumulation)
         self.steps = min(whole, options.max_steps or whole)
         torch.manual_seed(options.seed * 1000 + self.rank)
-        model.to(self.device)
-        optimizer = make_optimizer(model, options.learning_rate, options.weight_decay)
-        self.prepared, self.optimizer = self.accelerator.prepare(model, optimizer)
+        self.trained.to(self.device)
+        optimizer = make_optimizer(self.trained, options.learning_rate, options.weight_decay)
+        self.prepared, self.optimizer = self.accelerator.prepare(self.trained, optimizer)
         self.progress = Progress(examples={task.name: 0 for task in tasks})
         self.branch: int | None = None  # the step whose checkpoint is kept for others
         self.branch_from: Path | None = None
@@ -172,9 +177,10 @@ class _Run:
         `plain` leaves out how heads specialize: then it holds for the steps before the switch.
         """
         data = [task.fingerprint() for task in self.tasks]
-        shapes = [[n, list(p.shape), p.requires_grad] for n, p in self.model.named_parameters()]
+        shapes = [[n, list(p.shape), p.requires_grad] for n, p in self.trained.named_parameters()]
         special = None if plain or self.special is None else asdict(self.special.settings)
         options = self.options.plain() | ({} if special is None else {"specialize": special})
+        options |= {} if self.objective is None else {"objective": self.objective.settings()}
         return digest(options, data, shapes, self.world)
 
     def train(
@@ -185,7 +191,7 @@ class _Run:
         try:
             self._all_steps(keeper, signals, checkpoint_every, log)
             if self.options.keep == "best" and self.progress.best_step >= 0:
-                keeper.load_best(self.model, self.progress.best_step)
+                keeper.load_best(self.trained, self.progress.best_step)
         finally:
             if self.special is not None:
                 self.special.remove_hooks()
@@ -234,7 +240,7 @@ class _Run:
             state = keeper.find_branch(self.branch_from, self.special.begins)
         keeper.cut_log(state["step"] if state else -1)
         if state is not None:
-            keeper.restore(self.model, self._bare_optimizer(), self.rank)
+            keeper.restore(self.trained, self._bare_optimizer(), self.rank)
             self.stream.restore(state["stream"])
             self.progress = Progress(**state["progress"])
             if self.special is not None and self.progress.heads is not None:
@@ -288,7 +294,7 @@ class _Run:
         factor = rate(step, self.steps, warmup=options.warmup, schedule=options.schedule)
         for group in self._bare_optimizer().param_groups:
             group["lr"] = options.learning_rate * factor
-        self.model.train()
+        self.trained.train()
         self.optimizer.zero_grad(set_to_none=True)
         count = min(options.accumulation, len(self.stream) - self.stream.drawn)
         losses: list[tuple[str, float]] = []
@@ -348,7 +354,7 @@ class _Run:
         return total / len(batch.parts)
 
     def _clip(self) -> float:
-        trained = [p for p in self.model.parameters() if p.grad is not None]
+        trained = [p for p in self.trained.parameters() if p.grad is not None]
         limit = self.options.clip if self.options.clip is not None else math.inf
         return float(nn.utils.clip_grad_norm_(trained, limit))
 
@@ -401,7 +407,7 @@ class _Run:
         state.evaluated_at = state.step
         if state.best_score is None or mean > state.best_score:
             state.best_step, state.best_score, state.without_gain = state.step, mean, 0
-            keeper.save_best(self.model, state.step)
+            keeper.save_best(self.trained, state.step)
         else:
             state.without_gain += 1
         scores = {name: result.scores for name, result in results.items()}
@@ -416,7 +422,11 @@ class _Run:
         states = processes.everyones(random_state(), self.world)
         write = keeper.save_branch if branch else keeper.save
         write(
-            self.model, self._bare_optimizer(), states, asdict(self.progress), self.stream.state()
+            self.trained,
+            self._bare_optimizer(),
+            states,
+            asdict(self.progress),
+            self.stream.state(),
         )
 
     def _stop_if_asked(self, keeper: Keeper, signals: StopSignals) -> None:

@@ -1,0 +1,79 @@
+"""A trained teacher → a small student in a run folder of its own, like any other run."""
+
+from pathlib import Path
+from typing import Any
+
+from brodmann.artifacts import write_json
+from brodmann.config import Config
+from brodmann.errors import InputError
+from brodmann.pipeline.evaluate import evaluate_in
+from brodmann.pipeline.prune import speed_ratio, task_scores
+from brodmann.pipeline.run_folder import check_folder, opened
+from brodmann.pipeline.train import tasks_of
+
+FILE = "distillation.json"
+
+
+def distill(config: Config, base: Path, report: Any) -> dict[str, Any]:
+    """Train the student (or go on with it), score both, say what it costs and saves."""
+    from brodmann.models.multitask import MultiTaskModel, is_model_folder
+    from brodmann.training.distillation import distill as train_student
+    from brodmann.training.distillation import make_student
+
+    section = config.distill
+    if section is None:
+        raise InputError('no [distill] table: add one, for example teacher = "runs/large"')
+    path = Path(section.teacher)
+    if not is_model_folder(path) and not is_model_folder(path / "model"):
+        raise InputError(f"{path}: no trained model there: run `brodmann train` first")
+    report("stage", {"text": "reading tasks"})
+    tasks = tasks_of(config, base)
+    report("tasks", {"tasks": tasks})
+    teacher = MultiTaskModel.from_pretrained(path)
+    for task in tasks:
+        known = teacher.spec(task.name)
+        if (known.kind, known.labels) != (task.spec.kind, task.spec.labels):
+            raise InputError(f"{path}: its task '{task.name}' has another kind or other labels")
+    missing = [name for name in teacher.specs if name not in {task.name for task in tasks}]
+    if missing:
+        raise InputError(f"{path}: the teacher's task '{missing[0]}' is not among the tasks")
+    make_student(teacher, section.student)  # what can be wrong with it, before anything is written
+    check_folder(config, tasks)
+    with opened(config, tasks) as folder:
+        if not is_model_folder(folder / "model"):
+            options = config.training.model_dump(exclude={"gradient_checkpointing", "epochs"})
+            small = train_student(
+                teacher,
+                tasks,
+                section.student,
+                layer_epochs=section.layer_epochs,
+                prediction_epochs=section.prediction_epochs,
+                temperature=section.temperature,
+                seed=config.seed,
+                folder=folder,
+                report=report,
+                trackers=config.trackers,
+                **options,
+            )
+            small.save_pretrained(folder / "model")
+        evaluate_in(folder, config, tasks, report)
+        small = MultiTaskModel.from_pretrained(folder / "model")
+        before, after = (task_scores(model, tasks, config) for model in (teacher, small))
+        result = {
+            "folder": str(folder / "model"),
+            "teacher": str(path),
+            "student": dict(section.student),
+            "parameters": [m.parameter_counts()["total"] for m in (teacher, small)],
+            "speed": speed_ratio(teacher, small, tasks),
+            "scores": {
+                name: {
+                    "metric": before[name]["metric"],
+                    "before": before[name]["score"],
+                    "after": after[name]["score"],
+                }
+                for name in before
+            },
+        }
+        write_json(folder / FILE, result)
+    report("distilled", result)
+    return result
