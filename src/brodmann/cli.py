@@ -366,7 +366,9 @@ def submission(
     model: Annotated[Path, typer.Argument(help="run or model folder", show_default=False)],
     benchmark: Annotated[str, typer.Argument(help="glue or superglue", show_default=False)],
     to: Annotated[Path | None, typer.Option(help="the zip; BENCHMARK.zip if left out")] = None,
-    data_dir: Annotated[Path, typer.Option(help="folder of datasets, before the hub")] = Path(),
+    data_dir: Annotated[
+        Path | None, typer.Option(help="folder of datasets; the run's own if left out")
+    ] = None,
     partial: Annotated[bool, typer.Option(help="only the tasks the model has")] = False,
     as_json: Json = False,
 ) -> None:
@@ -378,6 +380,9 @@ def submission(
     from brodmann.pipeline.submission import submission as write
 
     target = to or Path(f"{benchmark}.zip")
+    if data_dir is None and (model / "config.toml").is_file():
+        data_dir = Path(_loaded(model, None)[0].data_dir)
+    data_dir = (data_dir or Path()).expanduser()
     with _view(as_json) as report:
         counts = write(model, benchmark, target, data_dir, partial=partial, report=report)
     print(json.dumps({"file": str(target), **counts}) if as_json else f"wrote {target}")
@@ -405,8 +410,12 @@ def tasks(
     from brodmann.data import catalogue
 
     if fetch:
-        _fetch(fetch, to)
+        if name is not None:
+            raise InputError(f"tasks {name}: give it as --fetch {name}")
+        _fetch(fetch, to, as_json)
         return
+    if to is not None:
+        raise InputError("--to is for --fetch: name what to fetch")
     if name is not None:
         entry, _ = catalogue.find(name)
         facts = catalogue.facts(entry)
@@ -426,17 +435,26 @@ def tasks(
     _print(catalogue_table(chosen))
 
 
-def _fetch(names: list[str], to: Path | None) -> None:
+def _fetch(names: list[str], to: Path | None, as_json: bool) -> None:
     from brodmann.data import catalogue
     from brodmann.data.hub import fetch
 
     if to is None:
         raise InputError("--fetch needs --to DIR, the folder to write into")
     wanted = [(catalogue.find(name), name) for name in names]  # all known, before any is fetched
+    say = (lambda text: None) if as_json else print
+    written: dict[str, int] = {}
+
+    def wrote(path: Path, rows: int) -> None:
+        written[str(path)] = rows
+        say(f"  wrote {path} ({rows:,} rows)")
+
     for (entry, languages), _ in wanted:
         for language in languages:
-            print(f"{entry.named(language)} ({entry.licence or 'licence not stated'})")
-            fetch(entry, language, to, lambda path, rows: print(f"  wrote {path} ({rows:,} rows)"))
+            say(f"{entry.named(language)} ({entry.licence or 'licence not stated'})")
+            fetch(entry, language, to, wrote)
+    if as_json:
+        print(json.dumps(written))
 
 
 def _print(table: Any) -> None:

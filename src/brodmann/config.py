@@ -222,7 +222,11 @@ def load_config(path: Path, overrides: list[str] | None = None) -> tuple[Config,
         if isinstance(entry, dict):  # by itself: as part of a union its own problem would be lost
             checked(TaskDescription, entry, f"{path}: tasks[{place}]")
     config = checked(Config, values, str(path))
-    base = path.parent if config.data_dir is None else path.parent / config.data_dir
+    base = path.parent
+    if config.data_dir is not None:
+        base = path.parent / Path(config.data_dir).expanduser()
+        if not base.is_dir():
+            raise InputError(f"{path}: data_dir = '{config.data_dir}': no such folder")
     # Stored with the run, so that its own config.toml finds the same files from anywhere.
     config.data_dir = str(base.resolve())
     return config, base
@@ -238,7 +242,8 @@ def apply_override(values: dict[str, Any], override: str) -> None:
     except tomllib.TOMLDecodeError:
         value = text  # a bare word is a string
     if key == "data_dir":
-        value = str(Path(str(value)).resolve())  # typed in a shell: relative to where one stands
+        # Typed in a shell: relative to where one stands.
+        value = str(Path(text.strip("\"'")).expanduser().resolve())
     *path, last = key.split(".")
     if not all((*path, last)):
         raise InputError(

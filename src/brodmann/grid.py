@@ -17,6 +17,7 @@ from typing import Any
 from brodmann.analysis.statistics import mean_and_spread
 from brodmann.artifacts import locked, provenance, read_json, write_json, write_text
 from brodmann.config import Config, apply_override, to_toml
+from brodmann.data.catalogue import short_name
 from brodmann.data.description import checked
 from brodmann.errors import BrodmannError, InputError, Interrupted, did_you_mean
 from brodmann.pipeline import dissociate
@@ -87,8 +88,10 @@ def _groups(config: Config) -> list[list[str]]:
 
 def _task_name(task: Any) -> str:
     if isinstance(task, str):
-        return task.removesuffix(".toml").rpartition("/")[2]
-    return str(task.name or (task.use or "").rpartition("/")[2])
+        return short_name(task.removesuffix(".toml"))
+    if task.name is None and isinstance(task.pair_of, str):
+        return f"{short_name(task.pair_of)}_pair"
+    return str(task.name or short_name(task.use or ""))
 
 
 def _cell(config: Config, group: list[str], varied: dict[str, Any]) -> Cell:

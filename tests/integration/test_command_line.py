@@ -49,7 +49,7 @@ def test_run_evaluate_and_predict(
     names = {path.name for path in folder.iterdir()}
     assert names == {
         ".lock", "config.toml", "provenance.json", "log.jsonl", "checkpoints", "model",
-        "metrics.json", "importance.json", "dissociation.json", "outcomes.npz",
+        "metrics.json", "evaluation.npz", "importance.json", "dissociation.json", "outcomes.npz",
     }  # fmt: skip
     metrics = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
     assert set(metrics["splits"]) == {"validation", "test"}

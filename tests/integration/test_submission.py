@@ -127,10 +127,48 @@ def test_what_is_missing_is_said_and_nothing_written(tmp_path: Path, command: Co
     code, _, err = command("submission", tmp_path / "model", "glu")
     assert code == 2 and err == "brodmann: unknown benchmark 'glu'; did you mean 'glue'?\n"
     (tmp_path / "cola" / "test.jsonl.gz").unlink()
-    code, _, err = command(*words, "--partial")
-    assert code == 2 and f"{tmp_path / 'cola'}: no split 'test', found train, validation" in err
+    code, out, err = command(*words, "--partial")
+    assert code == 2 and "no test set was found: nothing to write" in err
+    assert "no split 'test', found train, validation" in " ".join(out.split())
     assert not target.exists()
+    code, _, err = command(*words[:-1], tmp_path, "--partial")
+    assert code == 2 and "is a folder, expected the name of a zip file" in err
     write_split(tmp_path / "cola", "test", hub_rows(entry, 3, labelled=False))
     assert command(*words, "--partial")[0] == 0
     with zipfile.ZipFile(target) as archive:
         assert archive.namelist() == ["CoLA.tsv"]
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        ({"idx": None}, "idx: expected the row's number, found None"),
+        ({"idx": "2"}, "idx: expected the row's number, found '2'"),
+        ({"idx": 0}, "idx: 0 stands twice"),
+        ({"sentence": None}, "text: expected a text, found None"),
+    ],
+)
+def test_damaged_test_sets_stop_before_anything_is_answered(
+    tmp_path: Path, command: Command, damage: dict[str, object], message: str
+) -> None:
+    entry = entries()["glue/cola"]
+    write_dataset(tmp_path, entry)
+    tasks = bm.load_tasks(["glue/cola"], base=tmp_path)
+    bm.MultiTaskModel.from_pretrained("builtin:tiny", tasks).save_pretrained(tmp_path / "model")
+    rows = hub_rows(entry, 3, labelled=False)
+    write_split(tmp_path / "cola", "test", [rows[0], {**rows[1], **damage}, rows[2]])
+    words = ("submission", tmp_path / "model", "glue", "--data-dir", tmp_path, "--partial")
+    code, out, _ = command(*words, "--to", tmp_path / "x.zip")
+    assert code == 2 and message in " ".join(out.split())
+    assert "CoLA.tsv is left out" in out and not (tmp_path / "x.zip").exists()
+
+
+def test_answers_in_other_words_are_refused(tmp_path: Path, command: Command) -> None:
+    entry = entries()["glue/cola"]
+    write_dataset(tmp_path, entry)
+    named = {"use": "glue/cola", "labels": ["bad", "good"]}
+    tasks = bm.load_tasks([named], base=tmp_path)
+    bm.MultiTaskModel.from_pretrained("builtin:tiny", tasks).save_pretrained(tmp_path / "model")
+    words = ("submission", tmp_path / "model", "glue", "--data-dir", tmp_path, "--partial")
+    code, _, err = command(*words, "--to", tmp_path / "x.zip")
+    assert code == 2 and "its kind or labels are not those of glue/cola" in err

@@ -121,7 +121,8 @@ def checked(section: type[SectionType], values: dict[str, Any], where: str) -> S
 def explain(error: ValidationError, section: type[BaseModel], where: str) -> str:
     # A union reports one problem per member: the deepest one is nearest to what the user meant.
     problems = error.errors(include_url=False)
-    problem = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])
+    deepest = max(problems, key=lambda p: len(p["loc"]))
+    problem = next((p for p in problems if p["type"] == "extra_forbidden"), deepest)
     path = _keys(problem["loc"])
     key = ".".join(str(part) for part in path)
     if problem["type"] == "extra_forbidden":

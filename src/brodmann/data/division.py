@@ -37,17 +37,18 @@ class Split:
 
 def hold_out(
     split: Split, strata: Sequence[Any], targets: tuple[str, ...], share: float, seed: int
-) -> set[int]:
-    """The rows of the validation set."""
-    by_input: dict[str, list[int]] = defaultdict(list)  # the same text twice is one choice
+) -> set[Any]:
+    """The rows of the validation set, by where they stand in their file."""
+    by_input: dict[str, list[Any]] = defaultdict(list)  # the same text twice is one choice
     by_stratum: dict[Any, list[str]] = defaultdict(list)
     for row, example, stratum in zip(split.rows, split.examples, strata, strict=True):
         own = {k: v for k, v in example.items() if k not in targets}
-        key = digest(example.get("set", own))
+        together = example.get("set", example.get("parallel", own))  # translations, too
+        key = digest(together)
         if key not in by_input:
             by_stratum[stratum].append(key)
-        by_input[key].append(row)
-    held: set[int] = set()
+        by_input[key].append(split.table.lines[row])
+    held: set[Any] = set()
     owed = 0.0  # strata too small for their share pass the rest on, so that the total is right
     for stratum in sorted(by_stratum, key=str):
         keys = sorted(by_stratum[stratum])
@@ -60,10 +61,10 @@ def hold_out(
     return held
 
 
-def divide(split: Split, held: set[int], task: str) -> tuple[Split, Split]:
+def divide(split: Split, held: set[Any], task: str) -> tuple[Split, Split]:
     """(train, validation)."""
-    kept = [i for i, row in enumerate(split.rows) if row not in held]
-    out = [i for i, row in enumerate(split.rows) if row in held]
+    out = [i for i, row in enumerate(split.rows) if split.table.lines[row] in held]
+    kept = sorted(set(range(len(split.rows))) - set(out))
     if not kept or not out:
         raise InputError(
             f"task '{task}': {len(split.rows)} examples are too few to hold out a validation set: "

@@ -6,18 +6,15 @@ asked for at the revision where the hub keeps its own Parquet copy, `refs/conver
 
 import gzip
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from brodmann.artifacts import write_bytes
+from brodmann.data import catalogue
 from brodmann.data.catalogue import Entry
 from brodmann.data.readers import Table, from_datasets
 from brodmann.errors import InputError
-
-OFFLINE = (
-    "to work offline, write it once where the hub is in reach with "
-    "`brodmann tasks --fetch NAME --to DIR`, or with datasets' save_to_disk"
-)
 
 
 def read_hub(
@@ -33,7 +30,7 @@ def read_hub(
         cached = _cached_snapshot(identifier, revision)
         if cached is None:
             reason = " ".join(str(error).split())[:200] or type(error).__name__
-            raise InputError(f"{source} could not be loaded: {reason}; {OFFLINE}") from error
+            raise InputError(f"{source} could not be loaded: {reason}") from error
         try:
             loaded = datasets.load_dataset(str(cached), configuration)
         except Exception as second:  # as above
@@ -56,10 +53,47 @@ def _cached_snapshot(identifier: str, revision: str | None) -> Path | None:
     return Path(folder)
 
 
+def hub_tables(entry: Entry, language: str) -> dict[str, Table]:
+    """The dataset's splits on the hub, with the training split of `train_of` or `translated`."""
+    assert entry.hub is not None
+    config = entry.hub_config and entry.hub_config.format(language=language)
+    tables = read_hub(entry.hub, config, entry.hub_revision)
+    if "train" not in tables:
+        if language == entry.languages[0] and entry.train_of is not None:
+            other = catalogue.entries()[entry.train_of]
+            assert other.hub is not None
+            found = read_hub(other.hub, other.hub_config, other.hub_revision)
+            tables |= {"train": _split_of(found, "train", other.hub)}
+        elif language != entry.languages[0] and entry.translated and "hub" in entry.translated:
+            there = entry.translated
+            config = there["hub_config"].format(language=language)
+            found = read_hub(there["hub"], config, there.get("hub_revision"))
+            tables |= {"train": _split_of(found, there["split"], there["hub"])}
+    return only_rows(tables, entry.only)
+
+
+def _split_of(tables: Mapping[str, Table], split: str, source: str) -> Table:
+    if split not in tables:
+        raise InputError(f"hub:{source}: no split '{split}', found {', '.join(tables)}")
+    return tables[split]
+
+
+def only_rows(tables: Mapping[str, Table], values: Mapping[str, str]) -> dict[str, Table]:
+    """Rows with these values, and the splits that have some; all where the column is missing."""
+    kept = dict(tables)
+    for column, value in values.items():
+        for split, table in tables.items():
+            if any(column in row for row in table.rows):
+                rows = [i for i, row in enumerate(table.rows) if row.get(column) == value]
+                kept[split] = kept[split].rows_of(rows)
+        if not any(table.rows for table in kept.values()):
+            sources = ", ".join(table.source for table in tables.values())
+            raise InputError(f"{sources}: no row has the {column} '{value}'")
+    return {split: table for split, table in kept.items() if table.rows}
+
+
 def fetch(entry: Entry, language: str, to: Path, report: Any = None) -> list[Path]:
     """Write a named dataset as `<to>/<folder>/<split>.jsonl.gz` with the hub's field names."""
-    from brodmann.data.sources import hub_tables
-
     if entry.generated or entry.hub is None:
         text = "it is generated" if entry.generated else "no copy on the hub is known"
         raise InputError(f"{entry.name}: nothing to fetch: {text}")

@@ -15,8 +15,8 @@ from brodmann.data.kinds import KINDS, Kind
 from brodmann.data.pairs import balanced_pairs
 from brodmann.data.readers import SPLITS, Table
 from brodmann.data.rows import read_rows
-from brodmann.data.shapes import SHAPES
-from brodmann.data.sources import Loading, is_given, substitute, tables_of
+from brodmann.data.shapes import MAKES, SHAPES
+from brodmann.data.sources import HUB_KEYS, Loading, has_files, substitute, tables_of
 from brodmann.data.tag_schemes import loose_beginnings
 from brodmann.data.tasks import Example, Task, TaskSpec
 from brodmann.errors import InputError, did_you_mean
@@ -40,6 +40,11 @@ def load_tasks(
     if isinstance(tasks, str | Mapping | Task):
         raise InputError(f"{where}: expected a list of tasks, found one {type(tasks).__name__}")
     loading = Loading(Path(base), seed)
+    for place, entry in enumerate(tasks):  # what is written wrong, before anything is read
+        if isinstance(entry, str) and not entry.endswith(".toml"):
+            catalogue.find(entry, f"{where}[{place}]")
+        elif isinstance(entry, Mapping) and entry.get("pair_of") is None:
+            resolve(entry, f"{where}[{place}]")
     loaded: list[Task] = []
     for place, entry in enumerate(tasks):
         label = f"{where}[{place}]"
@@ -84,7 +89,7 @@ def read_task_file(path: Path) -> dict[str, Any]:
 def resolve(values: Mapping[str, Any], where: str) -> tuple[TaskDescription, str]:
     """The description with its named task filled in, and the task's name; reads no data."""
     named = values.get("use")
-    if named is not None and not isinstance(named, str):
+    if named is not None and (not isinstance(named, str) or not named):
         raise InputError(f"{where}: use = {named!r}: expected the name of a task")
     base = catalogue.description(named, where) if named else {}
     if "metric" in values or "kind" in values:
@@ -93,7 +98,7 @@ def resolve(values: Mapping[str, Any], where: str) -> tuple[TaskDescription, str
     name = task.name or (catalogue.short_name(named) if named else None)
     if not name:
         raise InputError(f"{where}: the key 'name' is missing")
-    if not all(c.isalnum() or c in "_-/:" for c in name):
+    if not all(c.isalnum() or c in "_-/:" for c in name) or not name[0].isalnum():
         raise InputError(f"{where}: name = '{name}': expected letters, digits, '_', '-', '/', ':'")
     if task.kind is None:
         raise InputError(f"{where}: the key 'kind' is missing, expected one of {', '.join(KINDS)}")
@@ -103,6 +108,9 @@ def resolve(values: Mapping[str, Any], where: str) -> tuple[TaskDescription, str
         raise InputError(f"{where}: unknown shape '{task.shape}'{did_you_mean(task.shape, SHAPES)}")
     _check_columns(task, KINDS[task.kind], where)
     _check_metrics(task, KINDS[task.kind].METRICS, where)
+    for key, kind in (("tag_scheme", "tokens"), ("answer_rules", "span")):
+        if getattr(task, key) is not None and task.kind != kind:
+            raise InputError(f"{where}: {key}: only for the kind '{kind}'")
     if task.class_weights is not None and not KINDS[task.kind].WEIGHTED_CLASSES:
         raise InputError(f"{where}: class_weights: not possible for the kind '{task.kind}'")
     given = [key for key in ("data", "hub", *SPLITS) if getattr(task, key) is not None]
@@ -112,7 +120,8 @@ def resolve(values: Mapping[str, Any], where: str) -> tuple[TaskDescription, str
     if not given and not named and task.pair_of is None:
         raise InputError(f"{where}: no source: give 'data', 'train' or 'hub'")
     if task.pair_of is not None:
-        given = [key for key in ("use", "pair_of", *given) if getattr(task, key) is not None]
+        others = ("use", "splits", "shape", *HUB_KEYS[1:])
+        given = [key for key in ("pair_of", *others, *given) if getattr(task, key) is not None]
     if ({"data", "hub", "pair_of"} & set(given)) and len(given) > 1:
         raise InputError(f"{where}: {' and '.join(given)} exclude each other")
     if len(given) > 1 and "train" not in given:
@@ -121,7 +130,8 @@ def resolve(values: Mapping[str, Any], where: str) -> tuple[TaskDescription, str
 
 
 def _check_metrics(task: TaskDescription, known: Sequence[str], where: str) -> None:
-    without_sets = task.kind == "classification" and task.set is None
+    made = MAKES.get(task.shape or "", ())
+    without_sets = task.kind == "classification" and task.set is None and "set" not in made
     for metric in ([task.metric] if task.metric is not None else []) + (task.metrics or []):
         if metric == "exact_match" and without_sets:
             raise InputError(f"{where}: metric = 'exact_match' needs the column 'set'")
@@ -148,58 +158,15 @@ def _load(values: dict[str, Any], where: str, loading: Loading) -> Task:
     if values.get("pair_of") is not None:
         return _load_pairs(values, where, loading)
     description, name = resolve(values, where)
-    if description.use is not None and not is_given(description):
+    if description.use is not None and not has_files(description):
         entry, languages = catalogue.find(description.use, where)
-        if len(languages) > 1:
-            return _load_union(values, description, name, where, loading)
         other = substitute(entry, languages[0], loading)
-        if other is not None:
+        if other is not None and not any(getattr(description, key) for key in HUB_KEYS):
             task = _load({**values, "use": other.name, "name": name}, where, loading)
             task.notes.append(f"{name}: read from {other.name} in its place")
             return replace(task, spec=replace(task.spec, named=description.use))
     tables, notes = tables_of(description, name, loading)
     return _from_tables(description, name, where, loading, tables, notes)
-
-
-def _load_union(
-    values: dict[str, Any],
-    description: TaskDescription,
-    name: str,
-    where: str,
-    loading: Loading,
-) -> Task:
-    """One task over several languages, each also judged by itself (`validation_es`)."""
-    entry, languages = catalogue.find(str(description.use), where)
-    parts = []
-    for place, language in enumerate(languages):
-        limit = _share_of_limit(description, place, len(languages))
-        own = {**values, "use": f"{entry.name}:{language}", "name": name}
-        parts.append(_load({**own, **({} if limit is None else {"limit": limit})}, where, loading))
-    splits: dict[str, list[Example]] = {}
-    for part, language in zip(parts, languages, strict=True):
-        for split, examples in part.splits.items():
-            marked = [{**example, "language": language} for example in examples]
-            splits.setdefault(split, []).extend(marked)
-            if split != "train":
-                splits[f"{split}_{language}"] = marked
-    spec = replace(parts[0].spec, language=description.language, named=str(description.use))
-    if spec.kind in ("regression", "span"):  # what is settled by the examples themselves
-        spec = KINDS[spec.kind].settle(spec, splits)
-    weights = _class_weights(description, spec, splits["train"], where)
-    notes = [note for part in parts for note in part.notes]
-    return Task(replace(spec, class_weights=weights), splits, notes)
-
-
-def _share_of_limit(description: TaskDescription, place: int, parts: int) -> Any:
-    """A limit counts all languages together; what does not divide goes to the first ones."""
-
-    def share(count: int) -> int:
-        return max(1, count // parts + (place < count % parts))
-
-    limit = description.limit
-    if isinstance(limit, dict):
-        return {split: share(count) for split, count in limit.items()}
-    return None if limit is None else share(limit)
 
 
 def _load_pairs(values: dict[str, Any], where: str, loading: Loading) -> Task:
@@ -247,11 +214,12 @@ def _from_tables(
     notes: list[str],
 ) -> Task:
     kind = KINDS[str(description.kind)]
+    made = MAKES.get(description.shape or "", ())
     columns = {
         # A column that is not named is looked for under the role's own name.
         role: getattr(description, role) or role
         for role in (*kind.REQUIRED, *kind.OPTIONAL)
-        if getattr(description, role) is not None or role in kind.REQUIRED
+        if getattr(description, role) is not None or role in kind.REQUIRED or role in made
     }
     labels = description.labels or _stated_labels(tables, columns)
     spec = TaskSpec(
@@ -274,19 +242,34 @@ def _from_tables(
         split: read_rows(table, spec, kind, description.skip_unlabelled, notes)
         for split, table in tables.items()
     }
+    for part in splits.values():  # of a union of languages, every example knows its own
+        for example, row in zip(part.examples, part.rows, strict=True):
+            for key in ("language", "parallel"):
+                if not part.table.counted and key in part.table.rows[row]:
+                    example[key] = part.table.rows[row][key]
     if "validation" not in splits:
         _hold_out(splits, spec, kind, description.validation_share, loading, notes)
     spec = kind.settle(spec, {split: part.examples for split, part in splits.items()})
     primary = description.metric or (description.metrics or [_primary(spec, kind)])[0]
     shown = (primary, *(m for m in description.metrics or [] if m != primary))
     spec = replace(spec, metric=primary, metrics=shown)
+    if spec.scheme == "words" and any(metric.startswith("entity_") for metric in shown):
+        raise InputError(
+            f"{where}: metric = '{shown[0]}': entities need tags such as B-PER and I-PER, found "
+            f"{', '.join(spec.label_list[:4])}"
+        )
     if spec.scheme == "words" and all(label.isdecimal() for label in spec.label_list):
         notes.append(f"{name}: tags are numbers without names: give 'labels' to score entities")
     for split, part in splits.items():
         count = _limit_of(description, split)
         if count is not None and count < len(part.rows):
             whole = len(part.rows)
-            strata = kind.strata(part.examples, spec)
+            strata = [
+                (stratum, example.get("language"))
+                for stratum, example in zip(
+                    kind.strata(part.examples, spec), part.examples, strict=True
+                )
+            ]
             part = splits[split] = draw(part, count, strata, loading.seed)
             notes.append(
                 f"{name}: {len(part.rows):,} of {whole:,} {split} examples drawn "
@@ -326,7 +309,7 @@ def _hold_out(
     notes: list[str],
 ) -> None:
     whole = splits["train"]
-    key = id(whole.table)  # alive as long as the call: `loading` holds it
+    key = id(whole.table.root or whole.table)  # alive as long as the call: `loading` holds it
     rule = "the same rows as the task before it"
     if key not in loading.held_out:
         strata = kind.strata(whole.examples, spec)

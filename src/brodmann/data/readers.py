@@ -10,7 +10,7 @@ import io
 import json
 import math
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from brodmann.errors import InputError
 
 SPLITS = ("train", "validation", "test")
 TEXT_ENDINGS = (".csv", ".tsv", ".jsonl", ".json")
+NOT_DATA = ("dataset_infos.json", "dataset_info.json", "state.json", "manifest.json")
 ENDINGS = (*(f"{e}{z}" for e in TEXT_ENDINGS for z in ("", ".gz")), ".parquet")
 
 
@@ -28,12 +29,24 @@ class Table:
 
     source: str
     rows: list[dict[str, Any]]
-    lines: Sequence[int]
+    lines: Sequence[Any]  # numbers; for rows from several files, whole descriptions
     counted: str = "row"  # what `lines` counts: "line" of a text file, "row" elsewhere
     label_names: dict[str, list[str]] = field(default_factory=dict)  # as the dataset states them
+    root: "Table | None" = None  # the table that was read, where this is a part or a form of it
 
     def where(self, index: int) -> str:
+        if not self.counted:
+            return str(self.lines[index])
         return f"{self.source} {self.counted} {self.lines[index]}"
+
+    def rows_of(self, kept: Sequence[int], rows: "list[dict[str, Any]] | None" = None) -> "Table":
+        """Some of the rows, or a new form of them, which remember where they came from."""
+        return replace(
+            self,
+            rows=[self.rows[i] for i in kept] if rows is None else rows,
+            lines=[self.lines[i] for i in kept],
+            root=self.root or self,
+        )
 
     def columns(self) -> list[str]:
         return list(dict.fromkeys(key for row in self.rows for key in row))
@@ -61,25 +74,57 @@ def read_file(path: Path, encoding: str = "utf-8") -> Table:
     return Table(str(path), rows, lines, counted="line")
 
 
-def read_folder(path: Path, encoding: str = "utf-8") -> dict[str, Table]:
-    """A folder of `<split>.<ending>` files, or one that `datasets` saved."""
-    if (path / "dataset_dict.json").is_file() or (path / "dataset_info.json").is_file():
-        import datasets
+def read_folder(
+    path: Path, encoding: str = "utf-8", wanted: Collection[str] = ()
+) -> dict[str, Table]:
+    """A folder of `<split>.<ending>` files, or one that `datasets` saved.
 
-        saved = datasets.load_from_disk(str(path))
-        return from_datasets(saved, str(path))
-    files = {
-        file.name.removesuffix(ending): file
-        for file in sorted(path.iterdir())
-        for ending in ENDINGS
-        if file.name.endswith(ending)
-    }
+    Where some of the `wanted` splits are there, only those files are read; others are empty.
+    """
+    if (path / "dataset_dict.json").is_file() or (path / "dataset_info.json").is_file():
+        return _read_saved(path)
+    files = split_files(path)
     if not files:
         raise InputError(
             f"{path}: no split found, expected files such as train.jsonl.gz or validation.csv, "
             "or a folder written by datasets' save_to_disk"
         )
-    return {split: read_file(file, encoding) for split, file in files.items()}
+    chosen = [split for split in files if split in wanted] or list(files)
+    return {
+        split: read_file(file, encoding) if split in chosen else Table(str(file), [], [])
+        for split, file in files.items()
+    }
+
+
+def split_files(path: Path) -> dict[str, Path]:
+    """Data files by the split they are named after."""
+    files: dict[str, Path] = {}
+    for file in sorted(path.iterdir()):
+        ending = next((e for e in ENDINGS if file.name.lower().endswith(e)), None)
+        if ending is None or file.name.startswith(".") or file.name in NOT_DATA:
+            continue
+        split = file.name[: -len(ending)].lower()
+        if split in files:
+            raise InputError(
+                f"{path}: {files[split].name} and {file.name} are both the split '{split}': "
+                "remove one"
+            )
+        files[split] = file
+    return files
+
+
+def _read_saved(path: Path) -> dict[str, Table]:
+    import datasets
+    import pyarrow
+
+    try:
+        saved = datasets.load_from_disk(str(path))
+    except (OSError, ValueError, KeyError, TypeError, pyarrow.ArrowException) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise InputError(
+            f"{path}: damaged: not what datasets' save_to_disk wrote ({reason})"
+        ) from error
+    return from_datasets(saved, str(path))
 
 
 def from_memory(source: Any, name: str) -> Table:

@@ -54,8 +54,8 @@ def _missing(value: Any, spec: TaskSpec) -> bool:
         return spec.kind != "span"
     if value == [] and spec.kind in ("tokens", "choice"):
         return True
-    if value == -1 and spec.kind == "classification":  # the hub's mark, where labels have names
-        return spec.labels is not None and "-1" not in spec.labels
+    if value == -1 and spec.kind in ("classification", "choice"):  # the hub's mark
+        return spec.kind == "choice" or (spec.labels is not None and "-1" not in spec.labels)
     blank = isinstance(value, str) and not value.strip()
     return blank and spec.kind not in ("span", "multilabel")
 

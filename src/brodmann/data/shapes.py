@@ -2,7 +2,7 @@
 
 A shape takes one row with the dataset's own fields and returns one with the kind's columns (under
 the roles' own names), or None for a row that the kind cannot express; how many those were is
-reported. A row's answer may be missing: a test set whose labels are kept back has the same shape.
+reported. What holds the answer may be missing: unlabelled rows have the same shape.
 """
 
 from collections.abc import Callable
@@ -15,13 +15,46 @@ COPA_QUESTIONS = {"cause": "What was the cause of this?", "effect": "What happen
 PLACEHOLDER = "@placeholder"
 
 
+class MissingFieldError(InputError):
+    """The row is no raw row of the dataset; it may be in the task's own columns already."""
+
+
+def text_of(row: Row, field: str, *, empty: bool = False) -> str:
+    value = row[field]
+    if not isinstance(value, str) or not (value.strip() or empty):
+        raise InputError(f"{field}: expected a text, found {value!r:.60}")
+    return value
+
+
+def texts_of(row: Row, field: str) -> list[str]:
+    values = row[field]
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+        raise InputError(f"{field}: expected a list of texts, found {values!r:.60}")
+    return values
+
+
+def number_of(row: Row, field: str) -> int:
+    value = row[field]
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InputError(f"{field}: expected a whole number, found {value!r:.60}")
+    return value
+
+
+def table_of(row: Row, field: str) -> Row:
+    value = row[field]
+    if not isinstance(value, dict):
+        raise InputError(f"{field}: expected a table of fields, found {value!r:.60}")
+    return value
+
+
 def wic(row: Row) -> Row:
     """Words in context: the word stands between asterisks in both sentences."""
     texts = []
-    for number in (1, 2):
-        sentence, start, end = (row[f"{name}{number}"] for name in ("sentence", "start", "end"))
+    for place in ("1", "2"):
+        sentence = text_of(row, f"sentence{place}")
+        start, end = number_of(row, f"start{place}"), number_of(row, f"end{place}")
         if not 0 <= start < end <= len(sentence):
-            raise InputError(f"start{number} = {start}, end{number} = {end}: not in its sentence")
+            raise InputError(f"start{place} = {start}, end{place} = {end}: not in its sentence")
         texts.append(f"{sentence[:start]}* {sentence[start:end]} *{sentence[end:]}")
     return {**row, "text": texts[0], "text_pair": texts[1]}
 
@@ -32,13 +65,13 @@ def wsc(row: Row) -> Row:
     Places are counted in words; where the words there are others (the published file has such a
     row), the nearest place that has them counts.
     """
-    words = row["text"].split()
+    words = text_of(row, "text").split()
     marks: list[tuple[int, int, str]] = []
-    for number, mark in ((1, "*"), (2, "#")):
-        span = str(row[f"span{number}_text"]).split()
-        first = _nearest(words, span, int(row[f"span{number}_index"]))
+    for place, mark in (("1", "*"), ("2", "#")):
+        span = text_of(row, f"span{place}_text").split()
+        first = _nearest(words, span, number_of(row, f"span{place}_index"))
         if first is None:
-            raise InputError(f"span{number}_text: {' '.join(span)!r:.60} is not in the text")
+            raise InputError(f"span{place}_text: {' '.join(span)!r:.60} is not in the text")
         marks.append((first, first + len(span), mark))
     for first, last, mark in sorted(marks, reverse=True):
         words[first:last] = [mark, *words[first:last], mark]
@@ -62,53 +95,64 @@ def _bare(word: str) -> str:
 
 def copa(row: Row) -> Row:
     """The premise with the question in words, and two choices."""
-    if row["question"] not in COPA_QUESTIONS:
-        raise InputError(f"question: expected cause or effect, found {row['question']!r:.60}")
-    text = f"{row['premise']} {COPA_QUESTIONS[row['question']]}"
-    return {**row, "text": text, "choices": [row["choice1"], row["choice2"]]}
+    asked = row["question"]
+    if not isinstance(asked, str) or asked not in COPA_QUESTIONS:
+        raise InputError(f"question: expected cause or effect, found {asked!r:.60}")
+    text = f"{text_of(row, 'premise')} {COPA_QUESTIONS[asked]}"
+    return {**row, "text": text, "choices": [text_of(row, f"choice{i}") for i in (1, 2)]}
 
 
 def multirc(row: Row) -> Row:
     """One answer to judge a row; the answers to one question are scored together."""
-    place = row["idx"]
-    return {
+    new = {
         **row,
-        "text": row["paragraph"],
-        "text_pair": f"{row['question']} {row['answer']}",
-        "set": f"{place['paragraph']}/{place['question']}",
+        "text": text_of(row, "paragraph"),
+        "text_pair": f"{text_of(row, 'question')} {text_of(row, 'answer', empty=True)}",
     }
+    if "idx" in row:
+        place = table_of(row, "idx")
+        new["set"] = f"{number_of(place, 'paragraph')}/{number_of(place, 'question')}"
+    return new
 
 
 def record(row: Row) -> Row:
     """The query once for every entity of the passage; several may be right."""
-    if PLACEHOLDER not in row["query"]:
-        raise InputError(f"query: no {PLACEHOLDER} in {row['query']!r:.60}")
-    entities = list(dict.fromkeys(row["entities"]))
-    return {
+    query = text_of(row, "query")
+    if PLACEHOLDER not in query:
+        raise InputError(f"query: no {PLACEHOLDER} in {query!r:.60}")
+    entities = list(dict.fromkeys(texts_of(row, "entities")))
+    new = {
         **row,
-        "text": row["passage"],
-        "choices": [row["query"].replace(PLACEHOLDER, entity) for entity in entities],
+        "text": text_of(row, "passage"),
+        "choices": [query.replace(PLACEHOLDER, entity) for entity in entities],
         "choice_names": entities,
-        "label": [entities.index(answer) for answer in row["answers"] if answer in entities],
     }
+    if "answers" in row:
+        answers = texts_of(row, "answers")
+        new["label"] = [entities.index(answer) for answer in answers if answer in entities]
+    return new
 
 
 def mrqa(row: Row) -> Row:
     """Every place where an answer was detected, and the answers as they were given.
 
-    The hub counts the last character of an answer in; only its first one is needed here.
+    The hub counts the last character of an answer in.
     """
-    detected = row["detected_answers"]
+    context = text_of(row, "context")
+    if "detected_answers" not in row:
+        return row
+    detected = table_of(row, "detected_answers")
     texts, starts = [], []
     for spans in detected["char_spans"]:
         for start, end in zip(spans["start"], spans["end"], strict=True):
-            texts.append(row["context"][start : end + 1])  # as it stands there, whatever its case
+            if not 0 <= start <= end < len(context):
+                raise InputError(f"char_spans: {start} to {end} is not in the context")
+            texts.append(context[start : end + 1])  # as it stands there, whatever its case
             starts.append(start)
-    return {
-        **row,
-        "answer": {"text": texts, "answer_start": starts},
-        "aliases": list(row.get("answers") or detected["text"]),
-    }
+    if not texts:
+        raise InputError("char_spans: no answer was detected")
+    given = texts_of(row, "answers") if "answers" in row else texts_of(detected, "text")
+    return {**row, "answer": {"text": texts, "answer_start": starts}, "aliases": list(given)}
 
 
 def hotpot(row: Row) -> Row | None:
@@ -116,23 +160,23 @@ def hotpot(row: Row) -> Row | None:
 
     Left out: yes/no questions, and those whose answer is in no paragraph.
     """
-    titles, paragraphs = row["context"]["title"], row["context"]["sentences"]
-    supporting = set(row["supporting_facts"]["title"])
-    parts, places, length = [], [], 0
-    for title, sentences in zip(titles, paragraphs, strict=True):
-        part = f"{title}: {''.join(sentences).strip()}"
-        place = part.find(row["answer"])
-        if place >= 0:
-            places.append((title not in supporting, length + place))
-        parts.append(part)
-        length += len(part) + 1
-    if row["answer"] in ("yes", "no") or not places:
+    if isinstance(row["context"], str):
+        raise MissingFieldError("context: expected the paragraphs with their titles, found a text")
+    parts = table_of(row, "context")
+    titles, paragraphs = texts_of(parts, "title"), parts["sentences"]
+    lines = [f"{t}: {''.join(s).strip()}" for t, s in zip(titles, paragraphs, strict=True)]
+    new = {**row, "context": "\n".join(lines)}
+    if "answer" not in row:
+        return new
+    answer, length, places = text_of(row, "answer"), 0, []
+    supporting = set(texts_of(table_of(row, "supporting_facts"), "title"))
+    for title, line in zip(titles, lines, strict=True):
+        if answer in line:
+            places.append((title not in supporting, length + line.index(answer)))
+        length += len(line) + 1
+    if answer in ("yes", "no") or not places:
         return None
-    return {
-        **row,
-        "context": "\n".join(parts),
-        "answer": {"text": [row["answer"]], "answer_start": [min(places)[1]]},
-    }
+    return {**new, "answer": {"text": [answer], "answer_start": [min(places)[1]]}}
 
 
 SHAPES: dict[str, Callable[[Row], Row | None]] = {
@@ -144,6 +188,13 @@ SHAPES: dict[str, Callable[[Row], Row | None]] = {
     "mrqa": mrqa,
     "hotpot": hotpot,
 }
+# Columns beyond those that its kind needs, which a shape always makes.
+MAKES = {
+    "wic": ("text_pair",),
+    "multirc": ("text_pair", "set"),
+    "record": ("choice_names",),
+    "mrqa": ("aliases",),
+}
 
 
 def shaped(row: Row, shape: str) -> Row | None:
@@ -151,9 +202,10 @@ def shaped(row: Row, shape: str) -> Row | None:
     try:
         return SHAPES[shape](row)
     except KeyError as error:
-        present = ", ".join(sorted(row))
-        raise InputError(f"the shape '{shape}' needs the field {error}, found {present}") from None
-    except (TypeError, AttributeError, ValueError) as error:
+        raise MissingFieldError(f"the shape '{shape}' needs the field {error}") from None
+    except (TypeError, AttributeError, IndexError) as error:
+        raise InputError(f"not a row of the shape '{shape}' ({error})") from None
+    except ValueError as error:
         if isinstance(error, InputError):
             raise
         raise InputError(f"not a row of the shape '{shape}' ({error})") from None

@@ -17,8 +17,15 @@ def to_bio(tags: Sequence[str], scheme: str) -> list[str]:
     """One sentence; a tag that the scheme does not allow at its place is an error."""
     converted: list[str] = []
     before = "O"  # the tag before, as it was given
-    for place, tag in enumerate(tags):
+    for place, tag in enumerate([*tags, "O"]):
         prefix, label = parts(tag, scheme)
+        if scheme == "bioes" and before[0] in "BI" and prefix not in "IE":
+            raise InputError(
+                f"tags: '{before}' at word {place} is followed by no I- or E-, which bioes does "
+                'not allow (tag_scheme = "bio" has no E-)'
+            )
+        if place == len(tags):
+            break
         inside = prefix in "IE"  # goes on with an entity, where there is one
         goes_on = before != "O" and before[0] not in "ES" and before[2:] == label
         if inside and not goes_on and scheme != "iob1":

@@ -12,7 +12,7 @@ from brodmann.data.batches import evaluation_order, make_batch
 from brodmann.data.kinds import KINDS
 from brodmann.data.kinds.tokens import token_text
 from brodmann.data.readers import from_memory, is_frame
-from brodmann.data.shapes import shaped
+from brodmann.data.shapes import MissingFieldError, shaped
 from brodmann.data.tasks import Example, TaskSpec
 from brodmann.errors import InputError
 
@@ -111,7 +111,10 @@ def _together(
 def read_inputs(spec: TaskSpec, texts: Sequence[Any]) -> list[Example]:
     examples = []
     for place, text in enumerate(as_list(texts)):
-        text = in_shape(spec, text)
+        try:
+            text = in_shape(spec, text)
+        except InputError as error:
+            raise InputError(f"input {place + 1}: task '{spec.name}': {error}") from None
         if not fits(spec, text):
             raise InputError(
                 f"input {place + 1}: task '{spec.name}' takes {expected_input(spec)}, "
@@ -141,8 +144,11 @@ def _roles(spec: TaskSpec) -> list[str]:
 def fits(spec: TaskSpec, text: Any) -> bool:
     """Whether the input has what the task reads."""
     roles = _roles(spec)
-    text = in_shape(spec, text)
     if isinstance(text, Mapping):
+        try:
+            text = in_shape(spec, text)
+        except InputError:
+            return False
         return all(_has(text, spec.columns[role], role) for role in roles)
     if isinstance(text, list) and spec.kind == "tokens":
         return len(text) > 0 and all(isinstance(word, str) for word in text)
@@ -157,12 +163,12 @@ def in_shape(spec: TaskSpec, text: Any) -> Any:
     """A row with the fields of the task's dataset as the task reads it; anything else unchanged."""
     if not spec.shape or not isinstance(text, Mapping):
         return text
-    if all(_has(text, spec.columns[role], role) for role in _roles(spec)):
-        return text  # already in the task's own columns
     try:
         return shaped(dict(text), spec.shape) or text
-    except InputError:
-        return text  # what is missing is said where the columns are asked for
+    except MissingFieldError:
+        if all(_has(text, spec.columns[role], role) for role in _roles(spec)):
+            return text  # already in the task's own columns
+        raise
 
 
 def _has(text: Mapping[str, Any], column: str | list[str], role: str) -> bool:

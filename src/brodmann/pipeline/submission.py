@@ -49,38 +49,88 @@ def submission(
 ) -> dict[str, int]:
     """Write the zip; returns how many predictions each of its files holds."""
     from brodmann.models.multitask import MultiTaskModel
+    from brodmann.models.predicting import read_inputs
 
     if benchmark not in BENCHMARKS:
         raise InputError(f"unknown benchmark '{benchmark}'{did_you_mean(benchmark, BENCHMARKS)}")
+    if to.is_dir():
+        raise InputError(f"{to}: is a folder, expected the name of a zip file")
     model = MultiTaskModel.from_pretrained(model_folder)
-    named = {spec.named: name for name, spec in model.specs.items() if spec.named}
     files = BENCHMARKS[benchmark]
+    named = _named_tasks(model, {file.task for file in files})
     wanted = [file for file in files if file.task in named]
     missing = sorted({file.task for file in files if file.required} - set(named))
-    if not wanted or (missing and not partial):
+    if not wanted:
+        raise InputError(f"{model_folder}: the model has none of the tasks of {benchmark}")
+    if missing and not partial:
         raise InputError(
             f"{model_folder}: the model has no task {', '.join(missing)}: the server takes only "
             "whole submissions (--partial writes those there are)"
         )
     loading = Loading(base, seed=0)
-    tests: dict[str, tuple[Entry, Table]] = {}
+    tests: dict[str, tuple[Table, list[Row]]] = {}
     for file in wanted:  # all test sets, before the first answer is computed
         entry = file.rows if isinstance(file.rows, Entry) else catalogue.find(file.rows)[0]
         try:
-            tests[file.name] = raw_split(entry, file.split, loading)
+            source, table = raw_split(entry, file.split, loading)
+            check_index(table, file)
+            rows = [by_role(row, source, table.where(i)) for i, row in enumerate(table.rows)]
+            read_inputs(model.spec(named[file.task]), rows)
         except InputError as error:
-            if file.required:
+            if file.required and not partial:
                 raise
             report("note", {"text": f"{file.name} is left out: {error}"})
+            continue
+        tests[file.name] = table, rows
+        official = entry.sizes.get("test_mismatched" if "mm" in file.name else "test")
+        if official is not None and len(rows) != official:
+            text = f"{file.name}: {len(rows):,} rows, the official test set has {official:,}"
+            report("note", {"text": text})
+    if not tests:
+        raise InputError(f"{benchmark}: no test set was found: nothing to write")
     content: dict[str, str] = {}
     for file in wanted:
         if file.name in tests:
-            entry, table = tests[file.name]
-            report("stage", {"text": f"{file.name}: {len(table.rows):,} predictions"})
-            inputs = [by_role(row, entry, table.where(i)) for i, row in enumerate(table.rows)]
-            content[file.name] = file.lines(table.rows, model.predict(named[file.task], inputs))
+            table, rows = tests[file.name]
+            report("stage", {"text": f"{file.name}: {len(rows):,} predictions"})
+            content[file.name] = file.lines(table.rows, model.predict(named[file.task], rows))
     write_bytes(to, _zipped(content))
-    return {name: len(tests[name][1].rows) for name in content}
+    return {name: len(tests[name][1]) for name in content}
+
+
+def _named_tasks(model: Any, wanted: set[str]) -> dict[str, str]:
+    """Catalogue name → the model's task; each must answer in the words that the server knows."""
+    found: dict[str, str] = {}
+    for name, spec in model.specs.items():
+        if spec.named not in wanted:
+            continue
+        if spec.named in found:
+            raise InputError(f"tasks '{found[spec.named]}' and '{name}' are both {spec.named}")
+        entry, _ = catalogue.find(spec.named)
+        if spec.kind != entry.kind or (entry.labels and spec.labels != entry.labels):
+            raise InputError(
+                f"task '{name}': its kind or labels are not those of {spec.named}: the server "
+                "would not understand its answers"
+            )
+        found[spec.named] = name
+    return found
+
+
+def check_index(table: Table, file: "TestFile") -> None:
+    """Every row has the number by which the server knows it."""
+    seen: set[Any] = set()
+    for place, row in enumerate(table.rows):
+        index: Any = row.get("idx")
+        if isinstance(index, dict):
+            keys = ("paragraph", "question", "answer") if file.lines is _multirc else ("query",)
+            index = tuple(index.get(key) for key in keys)
+        numbers = index if isinstance(index, tuple) else (index,)
+        if not all(isinstance(n, int) and not isinstance(n, bool) for n in numbers):
+            found = f"{row.get('idx')!r:.60}"
+            raise InputError(f"{table.where(place)}: idx: expected the row's number, found {found}")
+        if index in seen:
+            raise InputError(f"{table.where(place)}: idx: {index} stands twice")
+        seen.add(index)
 
 
 def by_role(row: Row, entry: Entry, where: str) -> Row:

@@ -107,7 +107,9 @@ def test_one_split_of_another_name_is_divided_and_said(tmp_path: Path) -> None:
     )
     task = bm.load_task("t", kind="classification", data="set", base=tmp_path)
     assert task.sizes == {"train": 27, "validation": 3}
-    assert task.notes[0] == "t: only a validation split: it is divided into training and validation"
+    assert (
+        task.notes[0] == "t: no training split: validation is divided into training and validation"
+    )
 
 
 def test_limits_draw_the_same_examples_every_time() -> None:

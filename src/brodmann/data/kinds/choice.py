@@ -94,7 +94,8 @@ def target(example: Example, spec: TaskSpec) -> Example:
 
 
 def strata(examples: Sequence[Example], spec: TaskSpec) -> list[Any]:
-    return [example["label"] for example in examples]
+    """Which place is right says nothing of an example: no strata."""
+    return [0] * len(examples)
 
 
 def outputs(spec: TaskSpec) -> int:

@@ -72,7 +72,7 @@ def _answers(row: Mapping[str, Any], context: str) -> list[tuple[str, int]]:
 
 
 def _placed(text: Any, start: Any, context: str) -> tuple[str, int]:
-    if not isinstance(text, str):
+    if not isinstance(text, str) or not text:
         raise InputError(f"answer: expected a text, found {text!r:.60}")
     if start in (None, ""):
         place = context.find(text)
@@ -81,6 +81,8 @@ def _placed(text: Any, start: Any, context: str) -> tuple[str, int]:
         return text, place
     try:
         place = int(start)
+        if place != float(start):
+            raise ValueError
     except (TypeError, ValueError):
         raise InputError(f"answer_start: expected a whole number, found {start!r}") from None
     if place < 0 or context[place : place + len(text)] != text:

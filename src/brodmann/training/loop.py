@@ -1,0 +1,388 @@
+"""The training loop: the only one. Built on Accelerate, for one process or several.
+
+A step takes `accumulation` batches, each from one task. The loss of a batch is the mean over its
+items (over all processes) times the task's weight; the losses of a step are averaged.
+"""
+
+import contextlib
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from brodmann.artifacts import digest
+from brodmann.data.batches import Batch, make_batch
+from brodmann.data.encoding import Encoded, encode_task
+from brodmann.data.stream import BatchStream
+from brodmann.data.tasks import Task
+from brodmann.errors import InputError, Interrupted, RunError
+from brodmann.models.evaluate import evaluate, mean_primary
+from brodmann.models.multitask import MultiTaskModel
+from brodmann.models.precision import autocast
+from brodmann.results import Head
+from brodmann.training import processes
+from brodmann.training.checkpoint import random_state
+from brodmann.training.iat import Specialization
+from brodmann.training.keeper import Keeper
+from brodmann.training.options import Options, make_optimizer
+from brodmann.training.schedule import rate
+from brodmann.training.stopping import StopSignals
+
+Report = Callable[[str, dict[str, Any]], None]  # (event, its facts)
+LOG_EVERY = 10  # steps
+
+
+@dataclass
+class Progress:
+    """Where a run is: stored in every checkpoint, returned at the end."""
+
+    step: int = 0
+    evaluated_at: int = -1
+    best_step: int = -1
+    best_score: float | None = None
+    without_gain: int = 0  # evaluations since the best one
+    seconds: float = 0.0  # of training steps, over all sittings
+    examples: dict[str, int] = field(default_factory=dict)  # items trained on, by task
+    evaluations: list[dict[str, Any]] = field(default_factory=list)
+    window: dict[str, list[float]] = field(default_factory=dict)  # losses since the last log line
+    heads: dict[str, list[Head]] | None = None  # that each task moves, once heads specialize
+
+
+class Loop:
+    """One call of `fit`: what is set up once, and the steps over it."""
+
+    def __init__(
+        self,
+        model: MultiTaskModel,
+        tasks: list[Task],
+        options: Options,
+        report: Report | None,
+        encoded: Mapping[str, Mapping[str, Encoded]],
+        objective: Any,
+    ) -> None:
+        if not tasks:
+            raise InputError("tasks: expected at least one task, found none")
+        for task in tasks:
+            model.spec(task.name)  # says so if the model has no such task
+        self.accelerator = processes.accelerator()
+        self.world = int(self.accelerator.num_processes)
+        self.rank = int(self.accelerator.process_index)
+        self.report: Report = report if report and self.rank == 0 else _silent
+        self.model, self.tasks, self.options = model, tasks, options
+        self.objective = objective
+        self.trained: nn.Module = model if objective is None else objective  # has all parameters
+        self.device = self.accelerator.device
+        self.pad_id = int(model.tokenizer.pad_token_id)
+        self.train_sets = dict(encoded.get("train") or self._encoded("train"))
+        self.validation_sets = dict(encoded.get("validation") or self._encoded("validation"))
+        self.stream = BatchStream(
+            [self.train_sets[task.name].lengths() for task in tasks],
+            batch_size=options.batch_size * self.world,
+            epochs=options.epochs,
+            sampling=options.sampling,
+            seed=options.seed,
+            bucketing=options.bucketing,
+            **options.sampling_parameters,
+        )
+        whole = -(-len(self.stream) // options.accumulation)
+        self.steps = min(whole, options.max_steps or whole)
+        torch.manual_seed(options.seed * 1000 + self.rank)
+        self.trained.to(self.device)
+        optimizer = make_optimizer(self.trained, options.learning_rate, options.weight_decay)
+        self.prepared, self.optimizer = self.accelerator.prepare(self.trained, optimizer)
+        self.progress = Progress(examples={task.name: 0 for task in tasks})
+        self.branch: int | None = None  # the step whose checkpoint is kept for others
+        self.branch_from: Path | None = None
+        self.special: Specialization | None = None
+        if options.specialize is not None and not options.specialize.is_plain:
+            processes.refuse_sharding(self.accelerator, "specialize")
+            self.special = Specialization(model, options.specialize, self.steps)
+
+    def _encoded(self, split: str) -> dict[str, Encoded]:
+        result = {}
+        for task in self.tasks:
+            self.report("encode", {"task": task.name, "split": split})
+            result[task.name] = encode_task(
+                task.splits[split],
+                task.spec,
+                self.model.tokenizer,
+                max_length=self.model.settings.max_length,
+                stride=self.model.settings.stride,
+            )
+        return result
+
+    def fingerprint(self, *, plain: bool = False) -> str:
+        """Two runs with the same one go through the same steps, so one may finish the other.
+
+        `plain` leaves out how heads specialize: then it holds for the steps before the switch.
+        """
+        data = [task.fingerprint() for task in self.tasks]
+        shapes = [[n, list(p.shape), p.requires_grad] for n, p in self.trained.named_parameters()]
+        special = None if plain or self.special is None else asdict(self.special.settings)
+        options = self.options.plain() | ({} if special is None else {"specialize": special})
+        options |= {} if self.objective is None else {"objective": self.objective.settings()}
+        return digest(options, data, shapes, self.world)
+
+    def train(
+        self, keeper: Keeper, signals: StopSignals, checkpoint_every: int | None, log: Any
+    ) -> None:
+        self._resume(keeper)
+        self.report("start", self._facts())
+        try:
+            self._all_steps(keeper, signals, checkpoint_every, log)
+            if self.options.keep == "best" and self.progress.best_step >= 0:
+                keeper.load_best(self.trained, self.progress.best_step)
+        finally:
+            if self.special is not None:
+                self.special.remove_hooks()
+        if self.special is not None:
+            self.special.finish()
+        self.report("end", asdict(self.progress))
+
+    def _all_steps(
+        self, keeper: Keeper, signals: StopSignals, checkpoint_every: int | None, log: Any
+    ) -> None:
+        while True:
+            if self._evaluation_due():
+                self._evaluate(keeper, signals, log)
+                self._save(keeper)
+            if self._finished():
+                return
+            if self.progress.step == self.branch:
+                self._save(keeper, branch=True)
+            if self.special is not None and self.special.due(self.progress.step):
+                self._specialize(keeper)
+            self._step(keeper, log)
+            step = self.progress.step
+            if checkpoint_every and step % checkpoint_every == 0 and step < self.steps:
+                self._save(keeper)
+            self._stop_if_asked(keeper, signals)
+
+    def _specialize(self, keeper: Keeper) -> None:
+        """The switch: every task's heads are chosen, and the search for the best begins anew."""
+        assert self.special is not None
+        self.report("stage", {"text": f"step {self.progress.step:,}: choosing the heads"})
+        state = self.progress
+        state.heads = self.special.choose(
+            self.tasks,
+            seed=self.options.seed,
+            batch_size=self.options.evaluation_batch_size,
+            precision=self.options.precision,
+        )
+        self.special.install(state.heads)
+        state.best_step, state.best_score, state.without_gain = -1, None, 0
+        keeper.log({"step": state.step, "heads": state.heads})
+        self.report("specialized", {"step": state.step, "heads": state.heads})
+
+    def _resume(self, keeper: Keeper) -> None:
+        state = keeper.find()
+        if state is None and self.branch_from is not None and self.special is not None:
+            state = keeper.find_branch(self.branch_from, self.special.begins)
+        keeper.cut_log(state["step"] if state else -1)
+        if state is not None:
+            keeper.restore(self.trained, self._bare_optimizer(), self.rank)
+            self.stream.restore(state["stream"])
+            self.progress = Progress(**state["progress"])
+            if self.special is not None and self.progress.heads is not None:
+                self.special.install(self.progress.heads)
+            self.report("resume", {"step": self.progress.step, "steps": self.steps})
+
+    def _facts(self) -> dict[str, Any]:
+        return {
+            "steps": self.steps,
+            "step": self.progress.step,
+            "world": self.world,
+            "device": str(self.device),
+            "threads": torch.get_num_threads(),
+            "parameters": self.model.parameter_counts(),
+            "tasks": {
+                task.name: {
+                    **task.sizes,
+                    "items": self.train_sets[task.name].items,
+                    "truncated": self.train_sets[task.name].truncated / task.sizes["train"],
+                }
+                for task in self.tasks
+            },
+        }
+
+    def _bare_optimizer(self) -> torch.optim.Optimizer:
+        inner: torch.optim.Optimizer = self.optimizer.optimizer
+        return inner
+
+    def _finished(self) -> bool:
+        patience = self.options.early_stopping
+        waiting = self.special is not None and self.progress.heads is None  # for the switch
+        if patience is not None and self.progress.without_gain >= patience and not waiting:
+            return True
+        return self.progress.step >= self.steps
+
+    def _evaluation_due(self) -> bool:
+        step = self.progress.step
+        if step == 0 or step == self.progress.evaluated_at:
+            return False
+        if step == self.steps:
+            return True
+        if self.options.evaluate_every is not None:
+            return step % self.options.evaluate_every == 0
+        before = (step - 1) * self.options.accumulation // self.stream.batches_per_epoch
+        return step * self.options.accumulation // self.stream.batches_per_epoch > before
+
+    def _step(self, keeper: Keeper, log: Any) -> None:
+        """One optimizer step over `accumulation` batches (fewer at the very end)."""
+        started = time.perf_counter()
+        options, step = self.options, self.progress.step
+        factor = rate(step, self.steps, warmup=options.warmup, schedule=options.schedule)
+        for group in self._bare_optimizer().param_groups:
+            group["lr"] = options.learning_rate * factor
+        self.trained.train()
+        self.optimizer.zero_grad(set_to_none=True)
+        count = min(options.accumulation, len(self.stream) - self.stream.drawn)
+        losses: list[tuple[str, float]] = []
+        for place in range(count):
+            task, batch, items = self._next_batch()
+            if self.special is not None:
+                self.special.task = task
+            last = place == count - 1
+            with contextlib.nullcontext() if last else self.accelerator.no_sync(self.prepared):
+                with autocast(self.device, options.precision):
+                    outputs = self.prepared(batch)
+                loss = self.batch_loss(batch, outputs.losses)
+                # The processes' gradients are averaged, but each loss is a share of the whole.
+                self.accelerator.backward(loss * (self.world / count))
+            losses.append((task, float(loss.detach()) * self.world))
+            self.progress.examples[task] += items
+        norm = self._clip()
+        self._check_finite(losses, norm, keeper)
+        with self._only_chosen_heads([task for task, _ in losses]):
+            self.optimizer.step()
+        self.progress.step += 1
+        self.progress.seconds += time.perf_counter() - started
+        for task, value in losses:
+            self.progress.window.setdefault(task, []).append(value)
+        facts = {"step": step + 1, "steps": self.steps, "losses": losses, "norm": norm}
+        self.report("step", {**facts, "examples": sum(self.progress.examples.values())})
+        if (step + 1) % LOG_EVERY == 0 or step + 1 == self.steps:
+            self._log(keeper, log, options.learning_rate * factor)
+
+    def _only_chosen_heads(self, tasks: Sequence[str]) -> Any:
+        if self.special is None or self.special.heads is None:
+            return contextlib.nullcontext()
+        return self.special.step(tasks, self._bare_optimizer())
+
+    def _next_batch(self) -> tuple[str, Batch, int]:
+        """This process's share of the next batch, and how many items it has in all."""
+        draw = self.stream.next()
+        name = self.tasks[draw.task].name
+        share = draw.items[self.rank :: self.world]
+        empty = not len(share)
+        if empty:  # fewer items than processes: go through the motions, weighing nothing
+            share = draw.items[:1]
+        batch = make_batch(
+            [(name, self.train_sets[name], share)], pad_id=self.pad_id, totals=[len(draw.items)]
+        ).to(self.device)
+        if empty:
+            batch.parts[0].total = 0
+        return name, batch, len(draw.items)
+
+    def batch_loss(self, batch: Batch, losses: Sequence[Tensor]) -> Tensor:
+        """Mean over the tasks present of each task's mean, times the task's weight."""
+        total = torch.zeros((), device=self.device)
+        for part, values in zip(batch.parts, losses, strict=True):
+            weight = self.model.specs[part.task].weight
+            share = values.sum() / part.total if part.total else 0.0 * values.sum()
+            total = total + weight * share
+        return total / len(batch.parts)
+
+    def _clip(self) -> float:
+        trained = [p for p in self.trained.parameters() if p.grad is not None]
+        limit = self.options.clip if self.options.clip is not None else math.inf
+        return float(nn.utils.clip_grad_norm_(trained, limit))
+
+    def _check_finite(
+        self, losses: Sequence[tuple[str, float]], norm: float, keeper: Keeper
+    ) -> None:
+        bad = next((task for task, value in losses if not math.isfinite(value)), None)
+        wrong = 1.0 if bad is not None or not math.isfinite(norm) else 0.0
+        if not processes.agreed([wrong], self.device, self.world)[0]:
+            return
+        what = "loss" if bad is not None else "gradient"
+        task = bad or losses[-1][0]
+        kept = f"; {keeper.newest.name} is kept" if keeper.newest else ""
+        raise RunError(
+            f"the {what} of task '{task}' is not a finite number at step {self.progress.step + 1}"
+            f'{kept}: try a lower learning_rate, a smaller clip or precision = "float32"'
+        )
+
+    def _log(self, keeper: Keeper, log: Any, learning_rate: float) -> None:
+        means = {task: sum(values) / len(values) for task, values in self.progress.window.items()}
+        entry = {
+            "step": self.progress.step,
+            "epoch": round(self.stream.drawn / self.stream.batches_per_epoch, 4),
+            "learning_rate": learning_rate,
+            "loss": means,
+            "batches": {task: len(values) for task, values in self.progress.window.items()},
+            "seconds": round(self.progress.seconds, 3),
+        }
+        keeper.log(entry)
+        log({f"loss/{task}": v for task, v in means.items()}, self.progress.step)
+        self.progress.window = {}
+
+    def _evaluate(self, keeper: Keeper, signals: StopSignals, log: Any) -> None:
+        self.report("evaluate", {"step": self.progress.step})
+
+        def progress(items: int) -> None:
+            if self.world == 1:  # several processes must finish together
+                self._stop_if_asked(keeper, signals)
+
+        results = evaluate(
+            self.model,
+            self.tasks,
+            batch_size=self.options.evaluation_batch_size,
+            precision=self.options.precision,
+            encoded=self.validation_sets,
+            progress=progress,
+        )
+        mean = mean_primary(self.model, results)
+        state = self.progress
+        state.evaluated_at = state.step
+        if state.best_score is None or mean > state.best_score:
+            state.best_step, state.best_score, state.without_gain = state.step, mean, 0
+            keeper.save_best(self.trained, state.step)
+        else:
+            state.without_gain += 1
+        scores = {name: result.scores for name, result in results.items()}
+        entry = {"step": state.step, "mean": mean, "scores": scores}
+        state.evaluations.append(entry)
+        keeper.log({"evaluation": True, **entry})
+        primary = {n: s[self.model.spec(n).metric] for n, s in scores.items()}
+        log({f"score/{name}": value for name, value in primary.items()}, state.step)
+        self.report("evaluated", {**entry, "primary": primary, "best": state.best_step})
+
+    def _save(self, keeper: Keeper, *, branch: bool = False) -> None:
+        states = processes.everyones(random_state(), self.world)
+        write = keeper.save_branch if branch else keeper.save
+        write(
+            self.trained,
+            self._bare_optimizer(),
+            states,
+            asdict(self.progress),
+            self.stream.state(),
+        )
+
+    def _stop_if_asked(self, keeper: Keeper, signals: StopSignals) -> None:
+        asked = processes.agreed([signals.received or 0], self.device, self.world)[0]
+        if asked:
+            self._save(keeper)
+            kept = "saved; the same command goes on from here" if keeper.folder else "nothing saved"
+            raise Interrupted(
+                f"stopped at step {self.progress.step} of {self.steps}: {kept}", int(asked)
+            )
+
+
+def _silent(event: str, facts: dict[str, Any]) -> None:
+    return None
