@@ -122,9 +122,62 @@ def five() -> None:
         print("curve:", {p["alpha"]: [percent(d) for d in p["per_task"]] for p in found["curve"]})
 
 
+def spread(value: Any) -> str:
+    if value is None:
+        return "–"
+    mean, deviation = value
+    return f"{100 * mean:.1f}" + ("" if deviation is None else f" ± {100 * deviation:.1f}")
+
+
+def arms() -> None:
+    path = RESULTS / "iat" / "comparison.json"
+    if not path.is_file():
+        return
+    result = json.loads(path.read_text(encoding="utf-8"))
+    names = list(result["arms"])
+    print("| task |", " | ".join(names), "|")
+    print("|---" * (len(names) + 1) + "|")
+    for task, metric in zip(result["tasks"], result["metrics"], strict=True):
+        cells_ = []
+        for facts in result["arms"].values():
+            tested = (facts["against"] or {}).get("per_task", {}).get(task, {})
+            star = f" (p = {tested['p']:.3f})" if tested else ""
+            cells_.append(spread(facts["per_task"][task]) + star)
+        print(f"| {task} ({metric}) |", " | ".join(cells_), "|")
+    whole = []
+    for facts in result["arms"].values():
+        tested = (facts["against"] or {}).get("average")
+        whole.append(spread(facts["average"]) + (f" (p = {tested['p']:.3f})" if tested else ""))
+    print("| average |", " | ".join(whole), "|")
+    for title, key in (("task σ", "task_sigma"), ("D", "dissociation")):
+        print(f"| {title} |", " | ".join(spread(f[key]) for f in result["arms"].values()), "|")
+    better = [str((f["against"] or {}).get("improved", "")) for f in result["arms"].values()]
+    print("| tasks better |", " | ".join(better), "|")
+
+
+def few_shot() -> None:
+    path = RESULTS / "transfer" / "transfer.json"
+    if not path.is_file():
+        return
+    summary = json.loads(path.read_text(encoding="utf-8"))
+    for task, table in summary["tasks"].items():
+        starts = list(next(iter(table.values())))
+        print(f"| {task}: examples |", " | ".join(starts), "| p |")
+        print("|---" * (len(starts) + 2) + "|")
+        for amount, entry in table.items():
+            cells_ = [spread(entry[start]["mean"]) for start in starts]
+            seeds_ = len(entry[starts[0]]["scores"])
+            p = f"{entry[starts[-1]].get('p', 1.0):.3f}"
+            print(f"| {amount} ({seeds_} seeds) |", " | ".join([*cells_, p]), "|")
+
+
 if __name__ == "__main__":
     pairs()
     print()
     seeds()
     print()
     five()
+    print()
+    arms()
+    print()
+    few_shot()

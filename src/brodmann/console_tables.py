@@ -24,25 +24,25 @@ VERDICTS = {
 
 def score_table(tasks: list[Any], splits: dict[str, Any]) -> Table:
     """Scores in percent with their 95 % interval, beside what answers without reading would get."""
-    table = Table(title="scores (%)", title_justify="left", header_style="bold")
-    for title in ("task", "metric", "trivial", *splits):
-        table.add_column(title, justify="left" if title in ("task", "metric") else "right")
+    table = Table(title="scores (%)", title_justify="left", header_style="bold", box=None)
+    for title in ("task", "split", "metric", "score", "95 %", "trivial"):
+        right = title in ("score", "95 %", "trivial")
+        table.add_column(title, justify="right" if right else "left", no_wrap=True)
     for task in tasks:
-        found = [results.get(task.name) for results in splits.values()]
-        first = next(entry for entry in found if entry is not None)
-        for metric in task.spec.metrics or (first["metric"],):
-            primary = metric == first["metric"]
-            cells = [
-                "–"
-                if entry is None
-                else f"{100 * entry['scores'][metric]:.1f}"
-                + (f" {interval(entry.get('interval'))}" if primary else "")
-                for entry in found
-            ]
-            if primary:
-                table.add_row(escape(task.name), metric, percent(first["trivial"]), *cells)
-            else:
-                table.add_row("", metric, "", *cells)
+        name = escape(task.name)
+        for split, results in splits.items():
+            entry = results.get(task.name)
+            if entry is None:
+                continue
+            for metric in task.spec.metrics or (entry["metric"],):
+                score = percent(entry["scores"][metric])
+                if metric == entry["metric"]:
+                    bold = f"[bold]{score}[/bold]"
+                    rest = (bold, interval(entry.get("interval")), percent(entry["trivial"]))
+                    table.add_row(name, split, metric, *rest)
+                else:
+                    table.add_row("", "", metric, score, "", "")
+                name = ""
     return table
 
 

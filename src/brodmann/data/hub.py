@@ -4,9 +4,11 @@
 asked for at the revision where the hub keeps its own Parquet copy, `refs/convert/parquet`.
 """
 
+import contextlib
 import gzip
 import json
-from collections.abc import Mapping
+import logging
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +27,8 @@ def read_hub(
 
     source = f"hub:{identifier}" + (f"/{configuration}" if configuration else "")
     try:
-        loaded = datasets.load_dataset(identifier, configuration, revision=revision)
+        with _quiet_client():
+            loaded = datasets.load_dataset(identifier, configuration, revision=revision)
     except Exception as error:  # the hub's client raises many unrelated types here
         cached = _cached_snapshot(identifier, revision)
         if cached is None:
@@ -37,6 +40,18 @@ def read_hub(
             reason = " ".join(str(second).split())[:200]
             raise InputError(f"{source}: the copy in {cached} cannot be read: {reason}") from second
     return from_datasets(loaded, source)
+
+
+@contextlib.contextmanager
+def _quiet_client() -> Iterator[None]:
+    """The hub's client logs every attempt; what matters comes back as one error."""
+    logger = logging.getLogger("huggingface_hub")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def _cached_snapshot(identifier: str, revision: str | None) -> Path | None:

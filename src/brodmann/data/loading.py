@@ -260,6 +260,7 @@ def _from_tables(
         )
     if spec.scheme == "words" and all(label.isdecimal() for label in spec.label_list):
         notes.append(f"{name}: tags are numbers without names: give 'labels' to score entities")
+    drawn: list[str] = []
     for split, part in splits.items():
         count = _limit_of(description, split)
         if count is not None and count < len(part.rows):
@@ -271,15 +272,14 @@ def _from_tables(
                 )
             ]
             part = splits[split] = draw(part, count, strata, loading.seed)
-            notes.append(
-                f"{name}: {len(part.rows):,} of {whole:,} {split} examples drawn "
-                f"(seed {loading.seed})"
-            )
+            drawn.append(f"{len(part.rows):,} of {whole:,} {split}")
         for index, example in enumerate(part.examples):
             try:
                 part.examples[index] = kind.target(example, spec)
             except InputError as error:
                 raise InputError(f"{part.where(index)}: task '{name}': {error}") from None
+    if drawn:
+        notes.append(f"{name}: {', '.join(drawn)} examples drawn (seed {loading.seed})")
     if spec.scheme == "entities":
         _note_loose_tags(spec, splits, notes)
     train = splits["train"].examples
@@ -309,7 +309,9 @@ def _hold_out(
     notes: list[str],
 ) -> None:
     whole = splits["train"]
-    key = id(whole.table.root or whole.table)  # alive as long as the call: `loading` holds it
+    root = whole.table.root or whole.table
+    # A file by its path, however often it was read; what is in memory lives as long as the call.
+    key = root.source if Path(root.source).exists() else id(root)
     rule = "the same rows as the task before it"
     if key not in loading.held_out:
         strata = kind.strata(whole.examples, spec)

@@ -36,7 +36,7 @@ class Loading:
     base: Path
     seed: int
     tables: dict[str, Tables] = field(default_factory=dict)
-    held_out: dict[int, set[Any]] = field(default_factory=dict)  # validation rows, by table
+    held_out: dict[Any, set[Any]] = field(default_factory=dict)  # validation rows, by table
 
 
 def has_files(description: TaskDescription) -> bool:
