@@ -19,11 +19,20 @@ VARIANTS = {"iat": "important", "random": "random", "prune": "prune"}  # all but
 FROM_THE_START = {"ticket_share": "ticket_share"}
 
 
-def run_arms(config: Config, base: Path, report: Any) -> dict[str, Any]:
+def run_arms(
+    config: Config,
+    base: Path,
+    report: Any,
+    *,
+    baseline: str | None = None,
+    to: Path | None = None,
+) -> dict[str, Any]:
     """Train and measure what is not there yet, then compare with `multi` (or the first arm)."""
     if config.compare is None:
         raise InputError('no [compare] table: add one, for example arms = ["multi", "iat"]')
     arms = config.compare.arms
+    if baseline is not None and baseline not in arms:
+        raise InputError(f"no arm '{baseline}': there are {', '.join(arms)}")
     folders: dict[str, list[Path]] = {arm: [] for arm in arms}
     special = config.specialize or SpecializeSection.model_construct()
     for seed in config.compare.seeds or [config.seed]:
@@ -42,8 +51,8 @@ def run_arms(config: Config, base: Path, report: Any) -> dict[str, Any]:
             if arm == "multi":
                 shared = settings.folder
             folders[arm].append(settings.folder)
-    baseline = "multi" if "multi" in arms else arms[0]
-    return compare_runs(folders, report, baseline=baseline, to=config.folder)
+    usual = "multi" if "multi" in arms else arms[0]
+    return compare_runs(folders, report, baseline=baseline or usual, to=to or config.folder)
 
 
 def arm_config(config: Config, arm: str, seed: int) -> Config:
@@ -56,8 +65,9 @@ def arm_config(config: Config, arm: str, seed: int) -> Config:
         task if isinstance(task, str) else task.model_dump(exclude_unset=True)
         for task in config.tasks
     ]
-    if arm == "single":
+    if arm == "single":  # every encoder sees its own data as often as in a run of its own
         values["model"]["architecture"] = "single"
+        values["training"] |= {"sampling": "proportional", "sampling_parameters": {}}
     variant = (VARIANTS | FROM_THE_START).get(arm)
     if variant is not None:
         values["specialize"] = {**special, "variant": variant}

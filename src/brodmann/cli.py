@@ -274,7 +274,7 @@ def compare(
         from brodmann.arms import run_arms
 
         with _view(as_json) as report:
-            result = run_arms(settings, base, report)
+            result = run_arms(settings, base, report, baseline=baseline, to=to)
     else:
         from brodmann.pipeline.compare import compare_runs, grouped
 

@@ -122,6 +122,13 @@ class CompareSection(Section):
     arms: list[Arm] = Field(["single", "multi", "iat"], min_length=2)
     seeds: list[Seed] = Field(default_factory=list, description="default: the run's own seed")
 
+    @field_validator("arms", "seeds")
+    @classmethod
+    def _distinct(cls, values: list[Any]) -> list[Any]:
+        if len(set(values)) < len(values):
+            raise ValueError("one stands twice")
+        return values
+
 
 class GridSection(Section):
     """[grid]: many runs from one configuration; every combination of what is listed."""

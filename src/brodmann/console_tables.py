@@ -252,7 +252,8 @@ def transfer_parts(summary: dict[str, Any]) -> Iterator[Any]:
             table.add_row(amount, *cells)
         yield table
     yield Text(
-        "mean ± sd over seeds; * differs from the first start at 5 % (paired bootstrap over seeds)",
+        "mean ± sd over seeds; * differs from the first start at 5 % (one-sided paired bootstrap "
+        "over 10 seeds or more)",
         style="dim",
     )
 

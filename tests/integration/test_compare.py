@@ -100,3 +100,21 @@ def test_finished_runs_side_by_side(study: Path, command: Command) -> None:
     ):
         code, out, err = command("compare", *words)
         assert code == 2 and out == "" and message in err and err.count("\n") == 1, err
+
+
+def test_runs_of_unlike_kinds_never_become_one_arm(tmp_path: Path) -> None:
+    from brodmann.pipeline.compare import grouped
+
+    folders = []
+    for place, rate in enumerate((1, 2, 3)):
+        folder = tmp_path / f"{place}" / "multi-seed0"
+        folder.mkdir(parents=True)
+        (folder / "config.toml").write_text(f"seed = 0\nrate = {rate}\n", "utf-8")
+        folders.append(folder)
+    other = tmp_path / "3" / "multi-seed1"
+    other.mkdir(parents=True)
+    (other / "config.toml").write_text("seed = 1\nrate = 1\n[map]\nexamples = 3\n", "utf-8")
+    arms = grouped([*folders, other])
+    assert arms == {
+        "multi": [folders[0], other], "multi-seed0": [folders[1]], str(folders[2]): [folders[2]],
+    }  # fmt: skip

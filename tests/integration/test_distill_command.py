@@ -17,6 +17,7 @@ backbone = "builtin:tiny"
 [training]
 epochs = 1
 learning_rate = 1e-3
+evaluate_every = 2
 """
 DISTILL = """
 [distill]
@@ -52,7 +53,12 @@ def test_a_student_is_a_run_of_its_own(tmp_path: Path, command: Command) -> None
     assert (folder / "model" / "model.safetensors").stat().st_mtime_ns == before
     assert command("map", folder, "--set", "map.examples=8")[0] == 0  # the other stages work too
 
+    code, _, err = command("run", small)
+    assert code == 2 and "[distill]: this configuration is for `brodmann distill`" in err
+    log = (folder / "layers" / "checkpoints").glob("best-*")
+    assert list(log)  # evaluated on the way, but the last step is what goes on
     for setting, message in (
+        ("model.max_length=64", "model.max_length: a student takes its model from its teacher"),
         ("distill.student={num_hidden_layers=9}", "9 layers are more than the teacher's 3"),
         ('tasks=["builtin/sentiment"]', "the teacher's task 'entities' is not among the tasks"),
     ):
@@ -60,3 +66,7 @@ def test_a_student_is_a_run_of_its_own(tmp_path: Path, command: Command) -> None
         code, out, err = command(*words)
         assert code == 2 and message in err and err.count("\n") == 1
         assert not (tmp_path / "runs" / "other").exists()
+    assert command("train", large, "--set", "name=large2", "--set", "seed=5")[0] == 0
+    words = ("distill", small, "--set", f"distill.teacher={tmp_path}/runs/large2")
+    code, _, err = command(*words)
+    assert code == 2 and "belongs to another run (distill.teacher is" in err

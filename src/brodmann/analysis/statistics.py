@@ -3,7 +3,7 @@
 Reference: Efron & Tibshirani 1993, "An Introduction to the Bootstrap" (percentile interval).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -35,12 +35,15 @@ def bootstrap_interval(
     level: float = 0.95,
 ) -> tuple[float, float]:
     """Percentile interval of `score(weights)`; the weights come in pieces, for memory's sake."""
-    at_once = max(1, LARGEST_WEIGHTS // examples)
-    drawn = [
-        score(bootstrap_weights(examples, min(at_once, resamples - start), seed + start))
-        for start in range(0, resamples, at_once)
-    ]
+    drawn = [score(weights) for weights in weights_in_pieces(examples, resamples, seed)]
     return percentile_interval(np.concatenate(drawn), level)
+
+
+def weights_in_pieces(examples: int, resamples: int, seed: int) -> Iterator[Array]:
+    """`bootstrap_weights` of many examples, so many resamples at a time as memory should hold."""
+    at_once = max(1, LARGEST_WEIGHTS // examples)
+    for start in range(0, resamples, at_once):
+        yield bootstrap_weights(examples, min(at_once, resamples - start), seed + start)
 
 
 def random_draw_p_value(observed: float, draws: Array) -> float | None:

@@ -8,11 +8,11 @@ import contextlib
 import gzip
 import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from brodmann.artifacts import write_bytes
+from brodmann.artifacts import whole_folder, write_bytes
 from brodmann.data import catalogue
 from brodmann.data.catalogue import Entry
 from brodmann.data.readers import Table, from_datasets
@@ -68,8 +68,13 @@ def _cached_snapshot(identifier: str, revision: str | None) -> Path | None:
     return Path(folder)
 
 
-def hub_tables(entry: Entry, language: str) -> dict[str, Table]:
-    """The dataset's splits on the hub, with the training split of `train_of` or `translated`."""
+def hub_tables(
+    entry: Entry, language: str, read_hub: Callable[..., dict[str, Table]] = read_hub
+) -> dict[str, Table]:
+    """The dataset's splits on the hub, with the training split of `train_of` or `translated`.
+
+    `read_hub` may remember what it has read: six tasks of MRQA are one dataset.
+    """
     assert entry.hub is not None
     config = entry.hub_config and entry.hub_config.format(language=language)
     tables = read_hub(entry.hub, config, entry.hub_revision)
@@ -113,12 +118,14 @@ def fetch(entry: Entry, language: str, to: Path, report: Any = None) -> list[Pat
         text = "it is generated" if entry.generated else "no copy on the hub is known"
         raise InputError(f"{entry.name}: nothing to fetch: {text}")
     folder = to / entry.folder.format(language=language)
-    written = []
-    for split, table in hub_tables(entry, language).items():
-        lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in table.rows)
-        path = folder / f"{split}.jsonl.gz"
-        write_bytes(path, gzip.compress(lines.encode(), mtime=0))  # the same rows, the same bytes
-        written.append(path)
+    tables = hub_tables(entry, language)
+    with whole_folder(folder) as temporary:  # half a dataset would look like a whole one
+        for split, table in tables.items():
+            lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in table.rows)
+            packed = gzip.compress(lines.encode(), mtime=0)  # the same rows, the same bytes
+            write_bytes(temporary / f"{split}.jsonl.gz", packed)
+    written = [folder / f"{split}.jsonl.gz" for split in tables]
+    for path, table in zip(written, tables.values(), strict=True):
         if report is not None:
             report(path, len(table.rows))
     return written

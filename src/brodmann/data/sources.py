@@ -291,9 +291,10 @@ def _from_folder(entry: Entry, folder: Path, loading: Loading) -> Tables:
 
 
 def _from_hub(entry: Entry, language: str, loading: Loading) -> Tables:
-    where = [entry.name, language, entry.hub, entry.hub_config, entry.hub_revision]
-    key = digest(where)
-    return dict(_once(loading, key, lambda: _explained(lambda: hub_tables(entry, language))))
+    def remembered(*where: Any) -> Tables:
+        return dict(_once(loading, digest(list(where)), lambda: read_hub(*where)))
+
+    return _explained(lambda: hub_tables(entry, language, remembered))
 
 
 def _fewer_than_official(

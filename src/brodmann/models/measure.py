@@ -354,6 +354,9 @@ def _over_processes(total: Array, count: float) -> tuple[Array, float]:
         return total, count
     from torch import distributed
 
-    both = torch.tensor([*total.ravel(), count], dtype=torch.float64)
+    # NCCL adds up tensors on a GPU only.
+    device = "cuda" if distributed.get_backend() == "nccl" else "cpu"
+    both = torch.tensor([*total.ravel(), count], dtype=torch.float64, device=device)
     distributed.all_reduce(both)
+    both = both.cpu()
     return both[:-1].numpy().reshape(total.shape), float(both[-1])

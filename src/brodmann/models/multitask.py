@@ -4,6 +4,7 @@ It is saved as one folder (safetensors, JSON, tokenizer, model card) and loaded 
 """
 
 import copy
+import hashlib
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -283,6 +284,15 @@ def _load(cls: type[MultiTaskModel], folder: Path) -> MultiTaskModel:
         reason = " ".join(str(error).split())[:200]
         raise InputError(f"{folder / part}: damaged or missing ({reason})") from error
     return model.eval()
+
+
+def weights_digest(state: Mapping[str, Tensor]) -> str:
+    """A model that was trained again is another one."""
+    found = hashlib.sha256()
+    for name, value in sorted(state.items()):
+        found.update(name.encode())
+        found.update(value.detach().cpu().contiguous().numpy().tobytes())
+    return found.hexdigest()[:16]
 
 
 def is_model_folder(folder: Path) -> bool:

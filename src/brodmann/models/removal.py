@@ -36,7 +36,7 @@ def prune_heads(model: Any, heads: Iterable[Head]) -> Any:
         raise InputError("the model holds encoders of different sizes: prune them one by one")
     asked = checked_heads(heads, shape)
     for bare in inner:
-        _check_removable(bare, asked)
+        check_removable(bare, asked)
     before = families.removed_heads(inner[0].config)
     new = [(layer, head) for layer, head in asked if head not in before.get(layer, ())]
     for bare in inner:
@@ -68,7 +68,7 @@ def cut_as_configured(model: Any) -> None:
     if heads:
         setattr(model.config, families.REMOVED, {})  # it still has them all
         try:
-            _check_removable(model, heads)
+            check_removable(model, heads)
             _cut(model, heads)
         finally:
             setattr(model.config, families.REMOVED, {str(k): v for k, v in gone.items()})
@@ -113,7 +113,7 @@ def load_pruned(folder: str | Path, config: Any = None) -> Any:
     return model.eval()
 
 
-def _check_removable(model: Any, heads: list[Head]) -> None:
+def check_removable(model: Any, heads: list[Head]) -> None:
     family = families.family_of(model)
     if family.shared_layers:
         raise InputError(

@@ -9,6 +9,7 @@ import numpy as np
 
 from brodmann.analysis.comparison import Run, compare
 from brodmann.artifacts import read_json, write_json
+from brodmann.config import RESULT_DOES_NOT_DEPEND_ON
 from brodmann.data.tasks import TaskSpec
 from brodmann.errors import InputError
 from brodmann.pipeline.evaluate import OUTCOMES
@@ -69,10 +70,13 @@ def grouped(folders: list[Path]) -> dict[str, list[Path]]:
         if not path.is_file():
             raise InputError(f"{folder}: no run there (config.toml is missing)")
         settings = tomllib.loads(path.read_text(encoding="utf-8"))
-        left_out = ("seed", "name", "output", "data_dir", "threads", "trackers")
+        left_out = ("seed", *RESULT_DOES_NOT_DEPEND_ON)
         key = repr(sorted((k, v) for k, v in settings.items() if k not in left_out))
-        short = re.sub(r"-seed\d+$", "", folder.name)
-        name = keys.setdefault(key, short if short not in keys.values() else folder.name)
+        if key not in keys:
+            short = re.sub(r"-seed\d+$", "", folder.name)
+            names = (short, folder.name, str(folder))
+            keys[key] = next(name for name in names if name not in keys.values())
+        name = keys[key]
         if folder in arms.setdefault(name, []):
             raise InputError(f"{folder}: named twice")
         arms[name].append(folder)

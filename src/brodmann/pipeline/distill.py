@@ -3,11 +3,12 @@
 from pathlib import Path
 from typing import Any
 
-from brodmann.artifacts import write_json
+from brodmann.artifacts import read_json, write_json
 from brodmann.config import Config
 from brodmann.errors import InputError
 from brodmann.pipeline.evaluate import evaluate_in
 from brodmann.pipeline.prune import speed_ratio, task_scores
+from brodmann.pipeline.run import one_process
 from brodmann.pipeline.run_folder import check_folder, opened
 from brodmann.pipeline.train import tasks_of
 
@@ -16,13 +17,18 @@ FILE = "distillation.json"
 
 def distill(config: Config, base: Path, report: Any) -> dict[str, Any]:
     """Train the student (or go on with it), score both, say what it costs and saves."""
-    from brodmann.models.multitask import MultiTaskModel, is_model_folder
+    from brodmann.models.multitask import MultiTaskModel, is_model_folder, weights_digest
     from brodmann.training.distillation import distill as train_student
     from brodmann.training.distillation import make_student
 
     section = config.distill
     if section is None:
         raise InputError('no [distill] table: add one, for example teacher = "runs/large"')
+    one_process("distill")
+    given = config.model.model_fields_set - {"backbone"}
+    if given or config.specialize is not None or config.training.gradient_checkpointing:
+        what = f"model.{min(given)}" if given else "specialize or gradient_checkpointing"
+        raise InputError(f"[distill]: {what}: a student takes its model from its teacher")
     path = Path(section.teacher)
     if not is_model_folder(path) and not is_model_folder(path / "model"):
         raise InputError(f"{path}: no trained model there: run `brodmann train` first")
@@ -56,12 +62,14 @@ def distill(config: Config, base: Path, report: Any) -> dict[str, Any]:
                 **options,
             )
             small.save_pretrained(folder / "model")
-        evaluate_in(folder, config, tasks, report)
+            write_json(folder / FILE, {"teacher": weights_digest(teacher.state_dict())})
         small = MultiTaskModel.from_pretrained(folder / "model")
+        _check_student(folder, small, teacher, dict(section.student))
+        evaluate_in(folder, config, tasks, report)
         before, after = (task_scores(model, tasks, config) for model in (teacher, small))
         result = {
             "folder": str(folder / "model"),
-            "teacher": str(path),
+            "teacher": weights_digest(teacher.state_dict()),
             "student": dict(section.student),
             "parameters": [m.parameter_counts()["total"] for m in (teacher, small)],
             "speed": speed_ratio(teacher, small, tasks),
@@ -77,3 +85,16 @@ def distill(config: Config, base: Path, report: Any) -> dict[str, Any]:
         write_json(folder / FILE, result)
     report("distilled", result)
     return result
+
+
+def _check_student(folder: Path, small: Any, teacher: Any, sizes: dict[str, Any]) -> None:
+    """What is in the folder is what was asked for, from this very teacher."""
+    from brodmann.models.multitask import weights_digest
+
+    path = folder / FILE
+    known = read_json(path).get("teacher") if path.is_file() else None
+    if known != weights_digest(teacher.state_dict()):
+        raise InputError(f"{folder}: its model is no student of this teacher: set another name")
+    for name, value in sizes.items():
+        if getattr(small.config, name) != value:
+            raise InputError(f"{folder}: its model has {name} = {getattr(small.config, name)}")

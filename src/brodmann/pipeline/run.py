@@ -14,6 +14,13 @@ from brodmann.pipeline.run_folder import opened
 from brodmann.pipeline.train import prepare, train_in
 
 
+def one_process(command: str) -> None:
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise InputError(
+            f"{command} is for one process: under torchrun use `train`, then `{command}` alone"
+        )
+
+
 def run(
     config: Config,
     base: Path,
@@ -30,8 +37,7 @@ def run(
     """
     from brodmann.models.families import FAMILIES
 
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        raise InputError("run is for one process: under torchrun use `train`, then `run` alone")
+    one_process("run")
     tasks, model = prepare(config, base, report)
     with opened(config, tasks) as folder:
         train_in(folder, config, tasks, model, report, branch_at=branch_at, branch_from=branch_from)

@@ -6,6 +6,7 @@ from typing import Any
 from brodmann.config import Config
 from brodmann.data.loading import load_tasks
 from brodmann.data.tasks import Task
+from brodmann.errors import InputError
 from brodmann.pipeline.run_folder import check_folder, opened
 
 
@@ -21,8 +22,14 @@ def check_methods(config: Config) -> None:
     """Names and parameters of methods, before any data or model is loaded."""
     from brodmann.data.samplers import check_sampler
     from brodmann.models.multitask import check_architecture
+    from brodmann.training.iat import IAT
     from brodmann.training.processes import check_trackers
 
+    for section in ("distill", "transfer"):
+        if getattr(config, section) is not None:
+            raise InputError(f"[{section}]: this configuration is for `brodmann {section}`")
+    if config.specialize is not None:
+        IAT(**config.specialize.model_dump())
     check_sampler(config.training.sampling, config.training.sampling_parameters)
     check_architecture(config.model.architecture, config.model.parameters)
     check_trackers(config.trackers)

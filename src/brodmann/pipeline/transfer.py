@@ -1,14 +1,16 @@
 """Few-shot transfer from trained runs to new tasks: `transfer.jsonl`, a table, a learning curve."""
 
+import io
 import json
 from pathlib import Path
 from typing import Any
 
 from brodmann.analysis.comparison import over_seeds
-from brodmann.artifacts import digest, locked, write_json, write_text
+from brodmann.artifacts import digest, locked, write_bytes, write_json, write_text
 from brodmann.config import Config, to_toml
 from brodmann.data.tasks import Task
 from brodmann.errors import InputError
+from brodmann.pipeline.run import one_process
 from brodmann.pipeline.train import tasks_of
 
 ROWS = "transfer.jsonl"
@@ -18,19 +20,23 @@ FIGURE = "learning_curve.svg"
 
 def transfer(config: Config, base: Path, report: Any) -> dict[str, Any]:
     """Every start, task, amount and seed that is not there yet; then means, spreads and tests."""
+    from brodmann.models.multitask import weights_digest
     from brodmann.reporting.figures import learning_curves
     from brodmann.training.stopping import StopSignals
 
     section = config.transfer
     if section is None:
         raise InputError('no [transfer] table: add one, for example starts = { plain = "runs/a" }')
+    one_process("transfer")
     amounts, seeds = _amounts(config)
+    if any((config.folder / name).exists() for name in ("model", "checkpoints")):
+        raise InputError(f"{config.folder}: holds a trained run: set another name")
     tasks = tasks_of(config, base)
     report("tasks", {"tasks": tasks})
     folder = config.folder
     starts = {name: _start(source, tasks, config) for name, source in section.starts.items()}
     settings = {
-        "starts": {name: model_digest(model) for name, model in starts.items()},
+        "starts": {n: weights_digest(m.encoder.state_dict()) for n, m in starts.items()},
         "tasks": {task.name: task.fingerprint() for task in tasks},
         "epochs": section.epochs,
         "learning_rate": section.learning_rate,
@@ -45,19 +51,21 @@ def transfer(config: Config, base: Path, report: Any) -> dict[str, Any]:
         rows = _stored(folder / ROWS, settings)
         write_text(folder / "config.toml", to_toml(config.resolved()))
         _train_all(folder, config, tasks, starts, amounts, seeds, rows, signals, report)
-    names = [str(amount) for amount in amounts]
-    summary = {
-        "settings": settings,
-        "tasks": {
-            task.name: over_seeds(
-                [row for row in rows if row["task"] == task.name], list(starts), names
-            )
-            for task in tasks
-        },
-        "metrics": {task.name: task.spec.metric for task in tasks},
-    }
-    write_json(folder / FILE, summary)
-    learning_curves(summary).savefig(folder / FIGURE, bbox_inches="tight")
+        names = [str(amount) for amount in amounts]
+        summary = {
+            "settings": settings,
+            "tasks": {
+                task.name: over_seeds(
+                    [row for row in rows if row["task"] == task.name], list(starts), names
+                )
+                for task in tasks
+            },
+            "metrics": {task.name: task.spec.metric for task in tasks},
+        }
+        write_json(folder / FILE, summary)
+        picture = io.BytesIO()
+        learning_curves(summary).savefig(picture, format="svg", bbox_inches="tight")
+        write_bytes(folder / FIGURE, picture.getvalue())
     report("transfer", {"summary": summary, "file": folder / FILE, "figure": folder / FIGURE})
     return summary
 
@@ -91,20 +99,10 @@ def _start(source: str, tasks: list[Task], config: Config) -> Any:
     elif path.exists():
         raise InputError(f"{source}: no trained model there: run `brodmann train` first")
     else:
-        model = MultiTaskModel.from_pretrained(source, tasks)
+        length = config.model.max_length
+        model = MultiTaskModel.from_pretrained(source, tasks, max_length=length)
     model.for_tasks(tasks[:1], max_length=config.model.max_length)  # says now what is not possible
     return model
-
-
-def model_digest(model: Any) -> str:
-    """Of the weights that transfer: a start that was trained again is another one."""
-    import hashlib
-
-    state = hashlib.sha256()
-    for name, value in sorted(model.encoder.state_dict().items()):
-        state.update(name.encode())
-        state.update(value.detach().cpu().contiguous().numpy().tobytes())
-    return state.hexdigest()[:16]
 
 
 def _stored(path: Path, settings: dict[str, Any]) -> list[dict[str, Any]]:
@@ -146,19 +144,19 @@ def _train_all(
     assert config.transfer is not None
     total = len(tasks) * len(starts) * sum(seeds)
 
+    def stopped(number: int) -> Interrupted:
+        text = f"stopped after {len(rows)} of {total} trainings: the same command goes on from here"
+        return Interrupted(text, number)
+
     def stop() -> None:
         if signals.received:
-            raise Interrupted(
-                f"stopped after {len(rows)} of {total} trainings: the same command goes on from "
-                "here",
-                int(signals.received),
-            )
+            raise stopped(int(signals.received))
 
     report("measuring starts", {"what": "transferring", "examples": total})
     report("measuring goes on", {"items": len(rows)})
     for task in tasks:
         done = {(r["start"], r["amount"], r["seed"]) for r in rows if r["task"] == task.name}
-        for row in trainings(
+        found = trainings(
             starts,
             task,
             amounts,
@@ -169,8 +167,12 @@ def _train_all(
             max_length=config.model.max_length,
             done=done,
             stop=stop,
-        ):
-            with open(folder / ROWS, "a", encoding="utf-8") as file:
-                file.write(json.dumps(row) + "\n")
-            rows.append(row)
-            report("measuring goes on", {"items": 1})
+        )
+        try:
+            for row in found:
+                with open(folder / ROWS, "a", encoding="utf-8") as file:
+                    file.write(json.dumps(row) + "\n")
+                rows.append(row)
+                report("measuring goes on", {"items": 1})
+        except Interrupted as error:  # within a training: it is done again, the others are kept
+            raise stopped(error.exit_code - 128) from None

@@ -29,8 +29,8 @@ from brodmann.data.encoding import IGNORED
 from brodmann.data.tasks import Task
 from brodmann.errors import InputError, did_you_mean
 from brodmann.models import backbone as backbones
-from brodmann.models.families import layers_of
-from brodmann.models.multitask import MultiTaskModel, Outputs
+from brodmann.models.families import REMOVED, kept_heads, layers_of
+from brodmann.models.multitask import MultiTaskModel, Outputs, weights_digest
 from brodmann.training.trainer import fit
 
 SMALLEST = 1e-6  # of an attention probability, before its logarithm
@@ -57,7 +57,9 @@ def distill(
     small = make_student(teacher, student, seed=seed)
     for phase, epochs in zip(PHASES, (layer_epochs, prediction_epochs), strict=True):
         objective = Distillation(teacher, small, phase, temperature=temperature, seed=seed)
-        chosen = {"keep": "last", **options} if phase == "layers" else options
+        chosen = dict(options)
+        if phase == "layers":  # no answer is learnt yet: scores say nothing about the best step
+            chosen |= {"keep": "last", "early_stopping": None}
         place = None if folder is None else Path(folder) / phase
         with objective:
             fit(small, tasks, objective=objective, folder=place, epochs=epochs, seed=seed, **chosen)
@@ -70,6 +72,8 @@ def make_student(
     """A model of the same family and tasks, of other sizes, not trained yet."""
     source = teacher_encoder(teacher)
     config = copy.deepcopy(source.config)
+    if hasattr(config, REMOVED):  # heads that the teacher has lost; the student has its own
+        delattr(config, REMOVED)
     for name, value in sizes.items():
         if not hasattr(config, name):
             known = [key for key in config.to_dict() if "num" in key or "size" in key]
@@ -148,6 +152,11 @@ class Distillation(nn.Module):
             raise InputError(f"unknown phase '{phase}'{did_you_mean(phase, PHASES)}")
         if not temperature > 0:
             raise InputError(f"temperature = {temperature}: expected a number above 0")
+        if phase == "layers" and not all(kept_heads(teacher_encoder(teacher))):
+            raise InputError(
+                "the teacher has layers without a head, which have no attention to learn from: "
+                "prune the student instead"
+            )
         self.phase, self.temperature = phase, temperature
         self.student = student
         self._teacher = [teacher.eval()]  # in a list: no part of this module, never trained
@@ -165,7 +174,11 @@ class Distillation(nn.Module):
 
     def settings(self) -> dict[str, Any]:
         """What sets this training apart from an ordinary one."""
-        return {"phase": self.phase, "temperature": self.temperature}
+        return {
+            "phase": self.phase,
+            "temperature": self.temperature,
+            "teacher": weights_digest(self.teacher.state_dict()),
+        }
 
     def __enter__(self) -> Self:
         if self.phase == "layers":

@@ -29,12 +29,12 @@ from torch import Tensor
 from brodmann.artifacts import Array
 from brodmann.data.tasks import Task
 from brodmann.errors import InputError, did_you_mean
-from brodmann.models.families import bare_models, head_shape, removed_heads
+from brodmann.models.families import bare_models, family_of, head_shape, removed_heads
 from brodmann.models.gates import head_gates
 from brodmann.models.head_slices import PROJECTIONS, HeadSlices, group_size, head_slices
 from brodmann.models.measure import example_probes, importance
-from brodmann.models.removal import prune_heads
-from brodmann.results import Head, HeadScores
+from brodmann.models.removal import check_removable, prune_heads
+from brodmann.results import Head, HeadScores, share_of
 
 VARIANTS = ("important", "random", "ticket_share", "prune")
 MOMENTS = ("exp_avg", "exp_avg_sq")
@@ -94,6 +94,13 @@ class Specialization:
     def __init__(self, model: Any, settings: IAT, steps: int) -> None:
         self.model, self.settings = model, settings
         self.begins = settings.switch(steps)
+        for bare in bare_models(model):  # what is not possible, before the first step
+            family_of(bare)
+            if settings.variant == "prune":
+                check_removable(bare, [])
+        total = int(np.prod(head_shape(bare_models(model)[0])))
+        if share_of(settings.alpha, total) < 1:
+            raise InputError(f"alpha = {settings.alpha} of {total} heads is less than one head")
         self.heads: dict[str, list[Head]] | None = None  # None before the switch
         self.task = ""  # whose batch is being read
         self._parts: list[_Part] = []
@@ -149,6 +156,8 @@ class Specialization:
             for slices in head_slices(bare, self.settings.projections):
                 if slices.parameter.requires_grad:
                     self._parts.append(_Part(self, slices, masks))
+        if not self._parts:
+            raise InputError("specialize: all attention is frozen, so no head can be trained")
 
     @contextlib.contextmanager
     def step(self, tasks: Sequence[str], optimizer: torch.optim.Optimizer) -> Iterator[None]:

@@ -86,10 +86,9 @@ class Keeper:
             return None
         state = read_json(self.newest / "state.json")
         if state["plain_fingerprint"] != self.plain_fingerprint or state["step"] != step:
-            raise InputError(
-                f"{self.newest}: was written with other settings or data, or at another step than "
-                f"{step}: a branch shares everything before the switch"
-            )
+            self.say(f"{self.newest}: other settings, data or step: training from the beginning")
+            self.newest = None
+            return None
         return state
 
     def restore(self, model: nn.Module, optimizer: torch.optim.Optimizer, rank: int) -> None:

@@ -54,10 +54,10 @@ def fit(
     keeper = Keeper(
         None if folder is None else Path(folder),
         keep=checkpoints,
-        fingerprint=run.fingerprint(),
+        fingerprint="" if folder is None else run.fingerprint(),
         main=run.rank == 0,
         say=lambda text: run.report("note", {"text": text}),
-        plain_fingerprint=run.fingerprint(plain=True),
+        plain_fingerprint="" if folder is None else run.fingerprint(plain=True),
     )
     keeper.check_space(model)
     run.branch = None if branch_at is None else int((1 - Fraction(str(branch_at))) * run.steps)

@@ -9,7 +9,8 @@ Reference: Li et al. 2023, "Interpreting and Exploiting Functional Specializatio
 Attention under Multi-task Learning", §6.3 and Table 6 (4 to 100 examples, 20 epochs, 30 seeds);
 Pilault et al. 2021, "Conditionally Adaptive Multi-Task Learning", Table 3 (shares of the data).
 Departures: the paper does not say how examples are drawn, what the output head is or how large a
-batch is; here classes are balanced, the head is new, and a batch has min(32, k) examples.
+batch is; here classes are balanced, the head is new, and a batch has min(32, k) examples. The units
+of a regression and balanced class weights are those of the whole training split.
 """
 
 import random

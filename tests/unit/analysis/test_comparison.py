@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from brodmann.analysis import paired_bootstrap
-from brodmann.analysis.comparison import Run, compare
+from brodmann.analysis.comparison import Run, compare, over_seeds
 from brodmann.analysis.statistics import bootstrap_weights
 from brodmann.data.tasks import TaskSpec
 from brodmann.errors import InputError
@@ -80,6 +80,26 @@ def test_arms_over_seeds() -> None:
     assert against["average"]["significant"]
     assert result["arms"]["plain"]["against"] is None
     assert compare(arms, baseline="plain", resamples=500) == result
+
+
+def test_tasks_may_stand_in_another_order() -> None:
+    turned = {name: SPECS[name] for name in reversed(SPECS)}
+    arms = {"a": [a_run(0, 0.5)], "b": [a_run(1, 0.6, specs=turned)]}
+    assert compare(arms, baseline="a", resamples=50)["tasks"] == list(SPECS)
+
+
+def test_few_seeds_give_no_verdict() -> None:
+    def rows(count: int) -> list[dict[str, Any]]:
+        return [
+            {"start": start, "amount": "4", "seed": seed, "score": 0.5 + 0.1 * (start == "b")}
+            for start in "ab"
+            for seed in range(count)
+        ]
+
+    assert "p" not in over_seeds(rows(4), ["a", "b"], ["4"])["4"]["b"]
+    assert "significant" not in over_seeds(rows(5), ["a", "b"], ["4"])["4"]["b"]
+    found = over_seeds(rows(10), ["a", "b"], ["4"])["4"]["b"]
+    assert found["significant"] and found["mean"] == pytest.approx((0.6, 0.0))
 
 
 def test_runs_that_cannot_be_compared_are_named() -> None:

@@ -158,6 +158,34 @@ def test_a_student_of_equal_width_begins_with_its_teachers_layers(
     )
 
 
+def test_the_layer_phase_ends_with_its_last_step(
+    tasks_of_every_kind: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Scores of answers that nobody has learnt yet choose no step and stop nothing."""
+    from brodmann.training import distillation
+
+    seen = []
+
+    def note(*args: Any, **options: Any) -> None:
+        seen.append({key: options.get(key) for key in ("keep", "early_stopping")})
+
+    monkeypatch.setattr(distillation, "fit", note)
+    wanted = {"keep": "best", "early_stopping": 1}
+    bm.distill(teacher(tasks_of_every_kind), tasks_of_every_kind, SMALL, **wanted)
+    assert seen == [{"keep": "last", "early_stopping": None}, wanted]
+
+
+def test_a_pruned_teacher(tasks_of_every_kind: list[Any]) -> None:
+    large = teacher(tasks_of_every_kind)
+    bm.prune_heads(large, [(2, 0), (2, 1)])
+    small = make_student(large, SMALL)
+    assert small.bare_models()[0].encoder.layer[0].attention.self.query.weight.shape == (24, 24)
+    bm.prune_heads(large, [(2, 2), (2, 3)])
+    with pytest.raises(bm.InputError, match="the teacher has layers without a head"):
+        Distillation(large, small, "layers")
+    Distillation(large, small, "prediction")
+
+
 def test_impossible_students_are_named(tasks_of_every_kind: list[Any]) -> None:
     large = teacher(tasks_of_every_kind)
     for sizes, message in (

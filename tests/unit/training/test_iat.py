@@ -216,11 +216,20 @@ def test_a_branch_shares_the_steps_before_the_switch(
     )  # fmt: skip
     assert steps == [7, 8, 9, 10]
     assert same(weights(straight), weights(branched))
-    with pytest.raises(bm.InputError, match="a branch shares everything before the switch"):
-        bm.fit(
-            build(tasks_of_every_kind), tasks_of_every_kind, folder=tmp_path / "other",
-            specialize=IAT(delta=0.3), branch_from=tmp_path / "plain", **OPTIONS,
-        )  # fmt: skip
+    notes: list[str] = []
+    steps.clear()
+
+    def note(event: str, facts: dict[str, Any]) -> None:
+        notes.extend([facts["text"]] if event == "note" else [])
+        steps.extend([facts["step"]] if event == "step" else [])
+
+    bm.fit(
+        build(tasks_of_every_kind), tasks_of_every_kind, folder=tmp_path / "other",
+        specialize=IAT(delta=0.3, examples=8), branch_from=tmp_path / "plain", report=note,
+        **OPTIONS,
+    )  # fmt: skip
+    assert notes and notes[0].endswith("other settings, data or step: training from the beginning")
+    assert steps == list(range(1, 11))
 
 
 def test_the_switch_leaves_nothing_behind(tasks_of_every_kind: list[Any]) -> None:
@@ -278,6 +287,12 @@ def test_wrong_settings_are_named(tasks_of_every_kind: list[Any]) -> None:
         with pytest.raises(bm.InputError) as caught:
             IAT(**wrong)  # type: ignore[arg-type]
         assert message in str(caught.value)
+    for model, wrong, message in (
+        (build(tasks_of_every_kind), IAT(alpha=0.05), "alpha = 0.05 of 12 heads is less than one"),
+        (build(tasks_of_every_kind, freeze="encoder"), IAT(delta=0.9, examples=4), "all attention"),
+    ):
+        with pytest.raises(bm.InputError, match=message):
+            bm.fit(model, tasks_of_every_kind, max_steps=2, specialize=wrong)
     with pytest.raises(bm.InputError, match=r"specialize = .*: expected bm.IAT"):
         bm.fit(build(tasks_of_every_kind), tasks_of_every_kind, specialize={"alpha": 0.3})
     assert IAT(delta=0.1).switch(10) == 9 and IAT(delta=0.9).switch(10) == 1  # exact shares
