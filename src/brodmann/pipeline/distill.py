@@ -7,7 +7,7 @@ from brodmann.artifacts import read_json, write_json
 from brodmann.config import Config
 from brodmann.errors import InputError
 from brodmann.pipeline.evaluate import evaluate_in
-from brodmann.pipeline.prune import speed_ratio, task_scores
+from brodmann.pipeline.prune import beside
 from brodmann.pipeline.run import one_process
 from brodmann.pipeline.run_folder import check_folder, opened
 from brodmann.pipeline.train import tasks_of
@@ -66,21 +66,11 @@ def distill(config: Config, base: Path, report: Any) -> dict[str, Any]:
         small = MultiTaskModel.from_pretrained(folder / "model")
         _check_student(folder, small, teacher, dict(section.student))
         evaluate_in(folder, config, tasks, report)
-        before, after = (task_scores(model, tasks, config) for model in (teacher, small))
         result = {
             "folder": str(folder / "model"),
             "teacher": weights_digest(teacher.state_dict()),
             "student": dict(section.student),
-            "parameters": [m.parameter_counts()["total"] for m in (teacher, small)],
-            "speed": speed_ratio(teacher, small, tasks),
-            "scores": {
-                name: {
-                    "metric": before[name]["metric"],
-                    "before": before[name]["score"],
-                    "after": after[name]["score"],
-                }
-                for name in before
-            },
+            **beside(teacher, small, tasks, config)[0],
         }
         write_json(folder / FILE, result)
     report("distilled", result)

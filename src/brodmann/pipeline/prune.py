@@ -56,13 +56,25 @@ def prune(
     )
     prune_heads(small, heads)
     report("stage", {"text": f"removed {len(heads)} of {scores.heads} heads, scoring"})
-    before, after = (task_scores(model, tasks, config) for model in (full, small))
-    small.save_pretrained(target, scores={name: entry["scores"] for name, entry in after.items()})
+    facts, measured = beside(full, small, tasks, config)
+    small.save_pretrained(target, scores=measured)
     result = {
         "folder": str(target),
         "heads": [list(head) for head in heads],
         "removed": len(heads),
         "of": scores.heads,
+        **facts,
+    }
+    report("pruned", result)
+    return result
+
+
+def beside(
+    full: Any, small: Any, tasks: list[Task], config: Config
+) -> tuple[dict[str, Any], dict[str, dict[str, float]]]:
+    """What a small model costs and saves against the full one; and all scores of the small one."""
+    before, after = (task_scores(model, tasks, config) for model in (full, small))
+    facts = {
         "parameters": [model.parameter_counts()["total"] for model in (full, small)],
         "speed": speed_ratio(full, small, tasks),
         "scores": {
@@ -74,8 +86,7 @@ def prune(
             for name in before
         },
     }
-    report("pruned", result)
-    return result
+    return facts, {name: entry["scores"] for name, entry in after.items()}
 
 
 def checked_target(target: Path) -> Path:

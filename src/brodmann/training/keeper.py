@@ -107,10 +107,26 @@ class Keeper:
         random_states: list[dict[str, Tensor]],
         progress: dict[str, Any],
         stream: dict[str, Any],
+        *,
+        branch: bool = False,
     ) -> None:
+        """The newest checkpoint, or (`branch`) one that stays, for other runs to go on from."""
         if self.folder is None or not self.main:
             return
-        self.newest = self._write(self.folder, model, optimizer, random_states, progress, stream)
+        folder = self.folder / BRANCH if branch else self.folder
+        state = {
+            "fingerprint": self.fingerprint,
+            "plain_fingerprint": self.plain_fingerprint,
+            "threads": torch.get_num_threads(),
+            "progress": progress,
+            "stream": stream,
+        }
+        written = checkpoint.save_checkpoint(
+            folder, progress["step"], model, optimizer, random_states, state, keep=self.keep
+        )
+        if branch:
+            return
+        self.newest = written
         # Only now may older best weights go: the checkpoint before this one named them.
         needed = {f"best-{progress['best_step']:08d}.safetensors"}
         for path in checkpoint.checkpoint_folders(self.folder):
@@ -119,39 +135,6 @@ class Keeper:
         for old in self.folder.glob("best-*.safetensors"):
             if old.name not in needed:
                 old.unlink()
-
-    def save_branch(
-        self,
-        model: nn.Module,
-        optimizer: torch.optim.Optimizer,
-        random_states: list[dict[str, Tensor]],
-        progress: dict[str, Any],
-        stream: dict[str, Any],
-    ) -> None:
-        """A checkpoint that stays, for other runs to go on from."""
-        if self.folder is not None and self.main:
-            folder = self.folder / BRANCH
-            self._write(folder, model, optimizer, random_states, progress, stream)
-
-    def _write(
-        self,
-        folder: Path,
-        model: nn.Module,
-        optimizer: torch.optim.Optimizer,
-        random_states: list[dict[str, Tensor]],
-        progress: dict[str, Any],
-        stream: dict[str, Any],
-    ) -> Path:
-        state = {
-            "fingerprint": self.fingerprint,
-            "plain_fingerprint": self.plain_fingerprint,
-            "threads": torch.get_num_threads(),
-            "progress": progress,
-            "stream": stream,
-        }
-        return checkpoint.save_checkpoint(
-            folder, progress["step"], model, optimizer, random_states, state, keep=self.keep
-        )
 
     def save_best(self, model: nn.Module, step: int) -> None:
         if self.folder is None:

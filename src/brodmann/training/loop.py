@@ -365,13 +365,13 @@ class Loop:
 
     def _save(self, keeper: Keeper, *, branch: bool = False) -> None:
         states = processes.everyones(random_state(), self.world)
-        write = keeper.save_branch if branch else keeper.save
-        write(
+        keeper.save(
             self.trained,
             self._bare_optimizer(),
             states,
             asdict(self.progress),
             self.stream.state(),
+            branch=branch,
         )
 
     def _stop_if_asked(self, keeper: Keeper, signals: StopSignals) -> None:
