@@ -1,0 +1,48 @@
+"""The `brodmann` command. Heavy imports stand inside the commands, so that --help is quick."""
+
+import os
+import sys
+
+import typer
+
+# Importing a module adds its commands; the order is that of --help.
+# isort: off
+from brodmann.cli import data  # noqa: F401
+from brodmann.cli import runs  # noqa: F401
+from brodmann.cli import models  # noqa: F401
+# isort: on
+
+from brodmann.cli.shared import app, complain
+from brodmann.errors import BrodmannError, disk_error
+
+__all__ = ["app", "main"]
+
+
+def main() -> None:
+    """Run the command; what a user can mend is one line on stderr, never a traceback."""
+    try:
+        code = app(standalone_mode=False)  # typer's own messages are several lines in a box
+        sys.stdout.flush()
+    except BrodmannError as error:
+        complain(str(error))
+        sys.exit(error.exit_code)
+    except (KeyboardInterrupt, typer.Abort):
+        complain("stopped")
+        sys.exit(130)
+    except BrokenPipeError:  # the reader of our output has gone: not our failure
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except OSError as error:  # a path that cannot be what it is asked to be
+        if error.filename is None:
+            raise
+        known = disk_error(error, error.filename)
+        complain(str(known or f"{error.filename}: {error.strerror}"))
+        sys.exit(2)
+    except Exception as error:
+        if not hasattr(error, "format_message"):  # typer's usage errors have it
+            raise
+        complain(f"{error.format_message()} (see `brodmann --help`)")
+        sys.exit(2)
+    if code == 130:  # typer's own answer to Ctrl-C
+        complain("stopped")
+    sys.exit(code if isinstance(code, int) else 0)

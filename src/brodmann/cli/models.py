@@ -1,0 +1,122 @@
+"""Commands that use a trained model: smaller, elsewhere, in a pipe, on a benchmark's server."""
+
+import io
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from brodmann.cli.shared import (
+    Json,
+    Overrides,
+    RunPath,
+    app,
+    check_model_folder,
+    complain,
+    loaded,
+    view,
+)
+
+
+@app.command()
+def prune(
+    config: RunPath,
+    alpha: Annotated[float, typer.Option(help="share of the heads to remove")] = 0.3,
+    order: Annotated[str, typer.Option(help="least, top (important) or random")] = "least",
+    task: Annotated[str | None, typer.Option(help="by this task's map; otherwise all")] = None,
+    to: Annotated[Path | None, typer.Option(help="folder of the smaller model")] = None,
+    overrides: Overrides = None,
+    as_json: Json = False,
+) -> None:
+    """Remove heads for good: a smaller model, with its size, speed and scores.
+
+    Example: brodmann prune runs/demo --alpha 0.3 --order least
+    """
+    settings, base = loaded(config, overrides)
+    from brodmann.pipeline.prune import prune as make_smaller
+
+    with view(as_json) as report:
+        result = make_smaller(settings, base, report, alpha=alpha, order=order, task=task, to=to)
+    if as_json:
+        print(json.dumps(result))
+
+
+@app.command()
+def export(
+    model: Annotated[Path, typer.Argument(help="run or model folder", show_default=False)],
+    task: Annotated[str, typer.Option(help="the task to take out", show_default=False)],
+    form: Annotated[str, typer.Option("--to", help="transformers or onnx")] = "transformers",
+    out: Annotated[Path | None, typer.Option(help="folder to write")] = None,
+    zeroed: Annotated[bool, typer.Option(help="fill removed heads with zeros")] = False,
+) -> None:
+    """One task as an ordinary transformers checkpoint, or as ONNX.
+
+    Example: brodmann export runs/demo --task sentiment --to onnx
+    """
+    check_model_folder(model)
+    from brodmann.pipeline.export import export as write
+
+    folder, difference = write(model, task, form, out, zeroed=zeroed)
+    print(f"wrote {folder}")
+    if difference is not None:
+        print(f"ONNX Runtime agrees with torch to {difference:.1g}")
+
+
+@app.command()
+def predict(
+    model: Annotated[Path, typer.Argument(help="run or model folder", show_default=False)],
+    file: Annotated[
+        Path | None, typer.Argument(help="table or lines of text; stdin if left out")
+    ] = None,
+    task: Annotated[str | None, typer.Option(help="one task only; otherwise all that fit")] = None,
+) -> None:
+    """Answer for every line (a text, or JSON with the task's columns): JSON lines to stdout.
+
+    Example: echo "A wonderful film." | brodmann predict runs/demo
+    """
+    from brodmann.pipeline.predict import answers, inputs_from_file, inputs_from_lines
+
+    check_model_folder(model)
+    from brodmann.models.multitask import MultiTaskModel
+
+    if file is None and isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(encoding="utf-8", errors="strict")
+    inputs = inputs_from_lines(sys.stdin, "stdin") if file is None else inputs_from_file(file)
+    loaded = MultiTaskModel.from_pretrained(model)
+    if task is not None:
+        loaded.spec(task)
+    answered = 0
+    for answer in answers(loaded, task, inputs):
+        print(json.dumps(answer, ensure_ascii=False), flush=True)
+        answered += 1
+    if not answered:
+        complain("no input: nothing to answer")
+
+
+@app.command()
+def submission(
+    model: Annotated[Path, typer.Argument(help="run or model folder", show_default=False)],
+    benchmark: Annotated[str, typer.Argument(help="glue or superglue", show_default=False)],
+    to: Annotated[Path | None, typer.Option(help="the zip; BENCHMARK.zip if left out")] = None,
+    data_dir: Annotated[
+        Path | None, typer.Option(help="folder of datasets; the run's own if left out")
+    ] = None,
+    partial: Annotated[bool, typer.Option(help="only the tasks the model has")] = False,
+    as_json: Json = False,
+) -> None:
+    """Answer a benchmark's unlabelled test sets: the zip that its server takes.
+
+    Example: brodmann submission runs/glue glue --to glue.zip --data-dir data
+    """
+    check_model_folder(model)
+    from brodmann.pipeline.submission import submission as write
+
+    target = to or Path(f"{benchmark}.zip")
+    if data_dir is None and (model / "config.toml").is_file():
+        data_dir = Path(loaded(model, None)[0].data_dir)
+    data_dir = (data_dir or Path()).expanduser()
+    with view(as_json) as report:
+        counts = write(model, benchmark, target, data_dir, partial=partial, report=report)
+    print(json.dumps({"file": str(target), **counts}) if as_json else f"wrote {target}")

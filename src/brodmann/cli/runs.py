@@ -1,0 +1,171 @@
+"""Commands that train and measure: one run, its stages, and many runs."""
+
+import json
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from brodmann.cli.shared import ConfigPath, Json, Overrides, RunPath, app, loaded, view
+from brodmann.errors import InputError, RunError
+
+
+@app.command()
+def run(config: ConfigPath, overrides: Overrides = None, as_json: Json = False) -> None:
+    """The whole chain: train, evaluate, map heads, dissociate. Goes on with what is unfinished.
+
+    Example: brodmann run brodmann.toml --set training.epochs=1
+    """
+    settings, base = loaded(config, overrides)
+    from brodmann.pipeline.run import run as run_all
+
+    with view(as_json) as report:
+        result = run_all(settings, base, report)
+    if as_json:
+        print(json.dumps({"folder": str(settings.folder), **result}))
+
+
+@app.command()
+def train(config: ConfigPath, overrides: Overrides = None, as_json: Json = False) -> None:
+    """Train only; also over several processes.
+
+    Example: torchrun --nproc_per_node 2 -m brodmann train brodmann.toml
+    """
+    settings, base = loaded(config, overrides)
+    from brodmann.pipeline.train import train as train_all
+
+    with view(as_json) as report:
+        folder = train_all(settings, base, report)
+    if int(os.environ.get("RANK", "0")) == 0:
+        text = f"model: {folder / 'model'}"
+        print(
+            json.dumps({"folder": str(folder), "model": str(folder / "model")}) if as_json else text
+        )
+
+
+@app.command()
+def evaluate(config: RunPath, overrides: Overrides = None, as_json: Json = False) -> None:
+    """Score a trained run on its validation and test splits.
+
+    Example: brodmann evaluate brodmann.toml --json
+    """
+    settings, base = loaded(config, overrides)
+    from brodmann.pipeline.evaluate import evaluate as evaluate_all
+
+    with view(as_json) as report:
+        result = evaluate_all(settings, base, report)
+    if as_json:
+        print(json.dumps(result))
+
+
+@app.command("map")
+def map_command(config: RunPath, overrides: Overrides = None, as_json: Json = False) -> None:
+    """Which attention heads matter to which task, from a trained run.
+
+    Example: brodmann map runs/demo --set map.estimator=leave_one_out
+    """
+    settings, base = loaded(config, overrides)
+    from brodmann.pipeline.map import FILE, map_heads
+
+    with view(as_json) as report:
+        map_heads(settings, base, report)
+    if as_json:
+        print((settings.folder / FILE).read_text(encoding="utf-8"))
+
+
+@app.command()
+def dissociate(config: RunPath, overrides: Overrides = None, as_json: Json = False) -> None:
+    """How far the tasks have separated: scores with each task's top heads off.
+
+    Example: brodmann dissociate runs/demo --set dissociation.alpha=0.2
+    """
+    settings, base = loaded(config, overrides)
+    from brodmann.pipeline.dissociate import FILE
+    from brodmann.pipeline.dissociate import dissociate as measure
+
+    with view(as_json) as report:
+        measure(settings, base, report)
+    if as_json:
+        print((settings.folder / FILE).read_text(encoding="utf-8"))
+
+
+@app.command()
+def grid(config: ConfigPath, overrides: Overrides = None, as_json: Json = False) -> None:
+    """Many runs from one configuration, in order; finished ones are skipped.
+
+    Example: brodmann grid study.toml, where study.toml has [grid] vary = { seed = [0, 1, 2] }
+    """
+    settings, base = loaded(config, overrides)
+    from brodmann.grid import run_grid
+
+    with view(as_json) as report:
+        summary = run_grid(settings, base, report)
+    if as_json:
+        print(json.dumps(summary))
+    if summary["failed"]:
+        raise RunError(f"{len(summary['failed'])} of {len(summary['cells'])} cells failed")
+
+
+@app.command()
+def compare(
+    paths: Annotated[
+        list[Path], typer.Argument(help="a configuration with [compare], or run folders")
+    ],
+    baseline: Annotated[str | None, typer.Option(help="the arm to compare with")] = None,
+    to: Annotated[Path | None, typer.Option(help="folder for comparison.json")] = None,
+    overrides: Overrides = None,
+    as_json: Json = False,
+) -> None:
+    """Ways of training side by side: scores over seeds, significance, dissociation.
+
+    Example: brodmann compare study.toml; brodmann compare runs/plain runs/iat
+    """
+    if len(paths) == 1 and not (paths[0] / "config.toml").is_file():
+        settings, base = loaded(paths[0], overrides)
+        from brodmann.arms import run_arms
+
+        with view(as_json) as report:
+            result = run_arms(settings, base, report, baseline=baseline, to=to)
+    else:
+        from brodmann.pipeline.compare import compare_runs, grouped
+
+        if overrides:
+            raise InputError("--set is for a configuration: finished runs stay as they are")
+        arms = grouped(paths)
+        if baseline is not None and baseline not in arms:
+            raise InputError(f"no arm '{baseline}': there are {', '.join(arms)}")
+        with view(as_json) as report:
+            result = compare_runs(arms, report, baseline=baseline, to=to)
+    if as_json:
+        print(json.dumps(result))
+
+
+@app.command()
+def transfer(config: ConfigPath, overrides: Overrides = None, as_json: Json = False) -> None:
+    """Few-shot transfer: trained models learn new tasks from a few examples, many times over.
+
+    Example: brodmann transfer few.toml, where few.toml has [transfer] starts = { plain = "runs/a" }
+    """
+    settings, base = loaded(config, overrides)
+    from brodmann.pipeline.transfer import transfer as transfer_all
+
+    with view(as_json) as report:
+        summary = transfer_all(settings, base, report)
+    if as_json:
+        print(json.dumps(summary))
+
+
+@app.command()
+def distill(config: ConfigPath, overrides: Overrides = None, as_json: Json = False) -> None:
+    """A small student learns all tasks from a trained teacher: layers first, then answers.
+
+    Example: brodmann distill small.toml, where [distill] names teacher and student
+    """
+    settings, base = loaded(config, overrides)
+    from brodmann.pipeline.distill import distill as make_student
+
+    with view(as_json) as report:
+        result = make_student(settings, base, report)
+    if as_json:
+        print(json.dumps(result))

@@ -1,0 +1,85 @@
+"""What the commands share: the application, their common options, how they speak."""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from brodmann import __version__
+from brodmann.errors import InputError
+
+app = typer.Typer(
+    name="brodmann",
+    help="One Transformer encoder for many language tasks.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+ConfigPath = Annotated[Path, typer.Argument(help="configuration (TOML)", show_default=False)]
+RunPath = Annotated[
+    Path, typer.Argument(help="run folder, or its configuration", show_default=False)
+]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="change a setting, repeatable"),
+]
+Json = Annotated[bool, typer.Option("--json", help="print JSON for a program to read")]
+
+
+def complain(text: str) -> None:
+    # Of the processes on a machine one speaks; a message is one line however long.
+    if int(os.environ.get("LOCAL_RANK", "0")) <= 0:
+        print(f"brodmann: {' '.join(text.split())}", file=sys.stderr)
+
+
+@contextmanager
+def view(as_json: bool) -> Iterator[Any]:
+    """The report function of a run: a live view, or nothing where a program reads or rank > 0."""
+    if as_json or int(os.environ.get("RANK", "0")) != 0:
+        yield lambda event, facts: None
+        return
+    from brodmann.console import LastingConsole, RunView
+
+    view = RunView(LastingConsole())
+    try:
+        yield view
+    finally:
+        view.close()
+
+
+def loaded(config: Path, overrides: list[str] | None) -> Any:
+    from brodmann.config import load_config
+
+    return load_config(config, overrides)
+
+
+def check_model_folder(model: Path) -> None:
+    if not model.is_dir():
+        raise InputError(f"{model}: no such folder, expected a run or a model folder")
+    from brodmann.models.multitask import is_model_folder
+
+    if not is_model_folder(model) and not is_model_folder(model / "model"):
+        unfinished = (model / "checkpoints").is_dir()
+        text = "the run is not finished, run it again" if unfinished else "no trained model there"
+        raise InputError(f"{model}: {text}")
+
+
+def print_table(table: Any) -> None:
+    from rich.console import Console
+
+    Console().print(table)
+
+
+@app.callback(invoke_without_command=True)
+def version(
+    show: Annotated[bool, typer.Option("--version", help="print the version")] = False,
+) -> None:
+    if show:
+        print(f"brodmann {__version__}")
+        raise typer.Exit
