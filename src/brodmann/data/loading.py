@@ -242,11 +242,12 @@ def _from_tables(
         split: read_rows(table, spec, kind, description.skip_unlabelled, notes)
         for split, table in tables.items()
     }
-    for part in splits.values():  # of a union of languages, every example knows its own
+    for part in splits.values():
+        if part.table.counted:
+            continue
         for example, row in zip(part.examples, part.rows, strict=True):
-            for key in ("language", "parallel"):
-                if not part.table.counted and key in part.table.rows[row]:
-                    example[key] = part.table.rows[row][key]
+            found = part.table.rows[row]  # of a union of languages: every example knows its own
+            example |= {key: found[key] for key in ("language", "parallel") if key in found}
     if "validation" not in splits:
         _hold_out(splits, spec, kind, description.validation_share, loading, notes)
     spec = kind.settle(spec, {split: part.examples for split, part in splits.items()})

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from brodmann.artifacts import digest
 from brodmann.data.batches import Batch, make_batch
-from brodmann.data.encoding import Encoded, encode_task
+from brodmann.data.encoding import Encoded
 from brodmann.data.stream import BatchStream
 from brodmann.data.tasks import Task
 from brodmann.errors import InputError, Interrupted, RunError
@@ -107,13 +107,7 @@ class Loop:
         result = {}
         for task in self.tasks:
             self.report("encode", {"task": task.name, "split": split})
-            result[task.name] = encode_task(
-                task.splits[split],
-                task.spec,
-                self.model.tokenizer,
-                max_length=self.model.settings.max_length,
-                stride=self.model.settings.stride,
-            )
+            result[task.name] = self.model.encode(task.spec, task.splits[split])
         return result
 
     def fingerprint(self, *, plain: bool = False) -> str:

@@ -21,8 +21,6 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from brodmann.artifacts import Array
-from brodmann.data.encoding import Encoded
 from brodmann.data.kinds import KINDS
 from brodmann.data.tasks import Task
 from brodmann.errors import InputError
@@ -171,16 +169,9 @@ class _Learner:
             keep="last",
             seed=seed,
             encoded={
-                "train": {name: self.only(places)},
+                "train": {name: self.encoded["train"].only(np.asarray(places))},
                 "validation": {name: self.encoded["validation"]},
             },
         )
         scores: dict[str, float] = progress.evaluations[-1]["scores"][name]
         return scores
-
-    def only(self, places: Sequence[int]) -> Encoded:
-        return self.encoded["train"].only(_places(places))
-
-
-def _places(places: Sequence[int]) -> Array:
-    return np.asarray(places, dtype=np.int64)
