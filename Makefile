@@ -24,7 +24,15 @@ demo: $(STAMP)  ## train builtin:minilm on built-in tasks, then ask it something
 	echo "The soup was cold, but we loved the place." | $(BIN)/brodmann predict runs/demo --task sentiment
 	echo "Yesterday Susan Ashbury flew to Madrid." | $(BIN)/brodmann predict runs/demo --task entities
 
-test: $(STAMP)  ## quick tests, all cores
+# The page is tried in a real browser. Where it cannot be installed the tests say so, loudly.
+.PHONY: browser
+browser:
+	@command -v chromium > /dev/null || command -v chromium-browser > /dev/null || \
+	  { test "$$(id -u)" = 0 && command -v apt-get > /dev/null && apt-get update -qq && \
+	    DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends chromium; } || \
+	  echo 'no chromium, and it cannot be installed here: the browser tests will not run' >&2
+
+test: $(STAMP) browser  ## quick tests, all cores
 	$(BIN)/pytest -q -n 2 -m 'not slow and not realdata'
 
 test-slow: $(STAMP)  ## the tests that train real weights

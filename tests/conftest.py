@@ -6,12 +6,21 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["OMP_NUM_THREADS"] = "1"  # tests run side by side
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    if CHROMIUM is None:
+        terminalreporter.section("THE BROWSER TESTS DID NOT RUN", sep="!", red=True, bold=True)
+        terminalreporter.line("no chromium found: `apt-get install chromium`, then again")
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -70,6 +70,7 @@ class RunView:
             "grid": self._grid,
             "done": self._done,
             "scores": self._scores,
+            "report": self._report,
         }
 
     def __call__(self, event: str, facts: dict[str, Any]) -> None:
@@ -275,6 +276,10 @@ class RunView:
 
     def _done(self, facts: dict[str, Any]) -> None:
         self.console.print(f"{facts['text']}: {facts['folder']}", highlight=False)
+
+    def _report(self, facts: dict[str, Any]) -> None:
+        self.close()
+        self.console.print(f"report: {facts['file']}", highlight=False)
 
     def _scores(self, facts: dict[str, Any]) -> None:
         self.close()

@@ -13,17 +13,19 @@ from brodmann.errors import InputError, RunError
 
 @app.command()
 def run(config: ConfigPath, overrides: Overrides = None, as_json: Json = False) -> None:
-    """The whole chain: train, evaluate, map heads, dissociate. Goes on with what is unfinished.
+    """The whole chain: train, evaluate, map heads, dissociate, report. Goes on where it was.
 
     Example: brodmann run brodmann.toml --set training.epochs=1
     """
     settings, base = loaded(config, overrides)
+    from brodmann.pipeline.report import report_on
     from brodmann.pipeline.run import run as run_all
 
     with view(as_json) as report:
         result = run_all(settings, base, report)
+        page = report_on([settings.folder], report)
     if as_json:
-        print(json.dumps({"folder": str(settings.folder), **result}))
+        print(json.dumps({"folder": str(settings.folder), "report": str(page), **result}))
 
 
 @app.command()
@@ -98,9 +100,11 @@ def grid(config: ConfigPath, overrides: Overrides = None, as_json: Json = False)
     """
     settings, base = loaded(config, overrides)
     from brodmann.grid import run_grid
+    from brodmann.pipeline.report import report_on
 
     with view(as_json) as report:
         summary = run_grid(settings, base, report)
+        report_on([settings.folder], report)
     if as_json:
         print(json.dumps(summary))
     if summary["failed"]:
@@ -124,9 +128,12 @@ def compare(
     if len(paths) == 1 and not (paths[0] / "config.toml").is_file():
         settings, base = loaded(paths[0], overrides)
         from brodmann.arms import run_arms
+        from brodmann.pipeline.report import report_on
 
         with view(as_json) as report:
             result = run_arms(settings, base, report, baseline=baseline, to=to)
+            if to is None:
+                report_on([settings.folder], report)
     else:
         from brodmann.pipeline.compare import compare_runs, grouped
 
@@ -148,10 +155,12 @@ def transfer(config: ConfigPath, overrides: Overrides = None, as_json: Json = Fa
     Example: brodmann transfer few.toml, where few.toml has [transfer] starts = { plain = "runs/a" }
     """
     settings, base = loaded(config, overrides)
+    from brodmann.pipeline.report import report_on
     from brodmann.pipeline.transfer import transfer as transfer_all
 
     with view(as_json) as report:
         summary = transfer_all(settings, base, report)
+        report_on([settings.folder], report)
     if as_json:
         print(json.dumps(summary))
 
@@ -169,3 +178,38 @@ def distill(config: ConfigPath, overrides: Overrides = None, as_json: Json = Fal
         result = make_student(settings, base, report)
     if as_json:
         print(json.dumps(result))
+
+
+@app.command()
+def report(
+    paths: Annotated[
+        list[Path], typer.Argument(help="a run, several, a study, or a configuration")
+    ],
+    text: Annotated[bool, typer.Option("--text", help="print it here instead")] = False,
+    to: Annotated[Path | None, typer.Option(help="the page's file")] = None,
+    as_json: Json = False,
+) -> None:
+    """One page about a run (or several, side by side) from what is measured; nothing is run.
+
+    Example: brodmann report runs/demo; brodmann report runs/plain runs/iat --to both.html
+    """
+    from brodmann.pipeline.report import read_study, report_on
+    from brodmann.reporting.sections import sections
+
+    folders = [loaded(path, None)[0].folder if path.is_file() else path for path in paths]
+    if to is None and len(folders) > 1 and not text:
+        raise InputError("several runs: say where their page goes, for example --to both.html")
+    if text:
+        from brodmann.console import LastingConsole
+        from brodmann.console_report import drawn
+
+        console = LastingConsole()
+        with view(as_json) as show:
+            study = read_study(folders, show)
+        for part in drawn(sections(study)):
+            console.print(part, highlight=False)
+        return
+    with view(as_json) as show:
+        page = report_on(folders, show, to=to)
+    if as_json:
+        print(json.dumps({"report": str(page)}))

@@ -8,7 +8,7 @@ from brodmann.config import Config
 from brodmann.data.tasks import Task
 from brodmann.errors import InputError
 from brodmann.pipeline import map as mapping
-from brodmann.pipeline.run_folder import opened, trained
+from brodmann.pipeline.run_folder import opened, timed, trained
 from brodmann.pipeline.train import tasks_of
 from brodmann.results import Dissociation, HeadScores
 
@@ -43,17 +43,18 @@ def dissociate_in(
         examples = sum(len(task.splits["validation"]) for task in tasks)
         total = examples * forward_passes(len(tasks), len(shares), section.draws)
         report("measuring starts", {"what": "switching heads off", "examples": total})
-        result = dissociation(
-            MultiTaskModel.from_pretrained(folder / "model"),
-            tasks,
-            scores,
-            **section.model_dump(),
-            seed=config.seed,
-            batch_size=config.training.evaluation_batch_size,
-            precision=config.training.precision,
-            progress=lambda items: report("measuring goes on", {"items": items}),
-            outcomes_file=folder / "outcomes.npz",
-        )
+        with timed(folder, "dissociation"):
+            result = dissociation(
+                MultiTaskModel.from_pretrained(folder / "model"),
+                tasks,
+                scores,
+                **section.model_dump(),
+                seed=config.seed,
+                batch_size=config.training.evaluation_batch_size,
+                precision=config.training.precision,
+                progress=lambda items: report("measuring goes on", {"items": items}),
+                outcomes_file=folder / "outcomes.npz",
+            )
         result.settings["request"] = request
         result.save(folder / FILE)
     report("dissociation", {"result": result, "file": folder / FILE})

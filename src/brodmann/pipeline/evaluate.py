@@ -9,7 +9,7 @@ from brodmann.config import Config
 from brodmann.data.kinds import trivial_score
 from brodmann.data.outcomes import outcomes, resampled_scores
 from brodmann.data.tasks import Task, TaskSpec
-from brodmann.pipeline.run_folder import opened, trained
+from brodmann.pipeline.run_folder import opened, timed, trained
 from brodmann.pipeline.train import tasks_of
 
 OUTCOMES = "evaluation.npz"  # what every example contributed, for later resampling
@@ -24,6 +24,11 @@ def evaluate(config: Config, base: Path, report: Any) -> dict[str, Any]:
 
 
 def evaluate_in(folder: Path, config: Config, tasks: list[Task], report: Any) -> dict[str, Any]:
+    with timed(folder, "evaluation"):
+        return _evaluate_in(folder, config, tasks, report)
+
+
+def _evaluate_in(folder: Path, config: Config, tasks: list[Task], report: Any) -> dict[str, Any]:
     from brodmann.models.evaluate import evaluate as measure
     from brodmann.models.multitask import MultiTaskModel
 

@@ -6,7 +6,7 @@ from typing import Any
 from brodmann.analysis.importance import head_importance, passes
 from brodmann.config import Config
 from brodmann.data.tasks import Task
-from brodmann.pipeline.run_folder import opened, trained
+from brodmann.pipeline.run_folder import opened, timed, trained
 from brodmann.pipeline.train import tasks_of
 from brodmann.results import HeadScores
 
@@ -37,14 +37,15 @@ def map_in(folder: Path, config: Config, tasks: list[Task], report: Any) -> Head
         )
         total = read * passes(section.estimator, layers * heads)
         report("measuring starts", {"what": "mapping heads", "examples": total})
-        scores = head_importance(
-            model,
-            tasks,
-            **section.model_dump(),
-            precision=config.training.precision,
-            seed=config.seed,
-            progress=lambda items: report("measuring goes on", {"items": items}),
-        )
+        with timed(folder, "map of heads"):
+            scores = head_importance(
+                model,
+                tasks,
+                **section.model_dump(),
+                precision=config.training.precision,
+                seed=config.seed,
+                progress=lambda items: report("measuring goes on", {"items": items}),
+            )
         scores.settings["request"] = request
         scores.save(folder / FILE)
     report("map", {"scores": scores, "file": folder / FILE, "alpha": config.dissociation.alpha})

@@ -1,6 +1,8 @@
 """Opening a run folder: whose it is, what is in it, and that nobody else writes it now."""
 
 import contextlib
+import json
+import time
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -95,6 +97,16 @@ def _differences(there: dict[Any, Any], here: dict[Any, Any], prefix: str = "") 
         elif old != new:
             found.append((f"{prefix}{key}", old, new))
     return found
+
+
+@contextlib.contextmanager
+def timed(folder: Path, stage: str) -> Iterator[None]:
+    """What a stage took, as a line of the log; one that was stopped took nothing."""
+    began = time.monotonic()
+    yield
+    entry = {"stage": stage, "seconds": round(time.monotonic() - began, 3)}
+    with open(folder / "log.jsonl", "a", encoding="utf-8") as file:
+        file.write(json.dumps(entry) + "\n")
 
 
 def record_provenance(folder: Path, config: Config, tasks: list[Task]) -> None:

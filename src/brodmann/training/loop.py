@@ -125,8 +125,11 @@ class Loop:
     def train(
         self, keeper: Keeper, signals: StopSignals, checkpoint_every: int | None, log: Any
     ) -> None:
-        self._resume(keeper)
-        self.report("start", self._facts())
+        continued = self._resume(keeper)
+        facts = self._facts()
+        if not continued:
+            keeper.log({"start": True, **facts})
+        self.report("start", facts)
         try:
             self._all_steps(keeper, signals, checkpoint_every, log)
             if self.options.keep == "best" and self.progress.best_step >= 0:
@@ -173,8 +176,10 @@ class Loop:
         keeper.log({"step": state.step, "heads": state.heads})
         self.report("specialized", {"step": state.step, "heads": state.heads})
 
-    def _resume(self, keeper: Keeper) -> None:
+    def _resume(self, keeper: Keeper) -> bool:
+        """Go on from this run's checkpoint, or another's branch; whether it was this run's own."""
         state = keeper.find()
+        continued = state is not None
         if state is None and self.branch_from is not None and self.special is not None:
             state = keeper.find_branch(self.branch_from, self.special.begins)
         keeper.cut_log(state["step"] if state else -1)
@@ -185,6 +190,7 @@ class Loop:
             if self.special is not None and self.progress.heads is not None:
                 self.special.install(self.progress.heads)
             self.report("resume", {"step": self.progress.step, "steps": self.steps})
+        return continued
 
     def _facts(self) -> dict[str, Any]:
         return {

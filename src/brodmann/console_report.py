@@ -1,0 +1,129 @@
+"""The report in a terminal: the blocks of `reporting`, drawn with letters."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from rich.console import Group
+from rich.markup import escape
+from rich.padding import Padding
+from rich.rule import Rule
+from rich.table import Table
+from rich.text import Text
+
+from brodmann.console_tables import head_maps
+from brodmann.reporting import blocks
+from brodmann.reporting.html import cell, column_names
+
+WIDTH = 30  # letters of a bar or a line
+SPARKS = "▁▂▃▄▅▆▇█"
+
+
+def drawn(sections: list[blocks.Section]) -> Iterator[Any]:
+    for section in sections:
+        yield Text()
+        yield Rule(Text(section.title, style="bold"), align="left", style="dim")
+        for block in section.blocks:
+            yield from DRAW[type(block)](block)
+
+
+def _words(block: blocks.Words) -> Iterator[Any]:
+    yield Text(block.text, style={"lead": "bold", "note": "dim"}.get(block.tone, ""))
+
+
+def _items(block: blocks.Items) -> Iterator[Any]:
+    if block.title:
+        yield Text("\n" + block.title, style="bold")
+    for what, why in block.items:
+        text = Text(f"• {what}")
+        if why:
+            text.append(f"  {why}", style="dim")
+        yield Padding(text, (0, 0, 0, 1))
+
+
+def _table(block: blocks.Table) -> Iterator[Any]:
+    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
+    for place, column in enumerate(block.columns):
+        table.add_column(escape(column), justify="right" if place else "left")
+    for row in block.rows:
+        table.add_row(*(escape(text) for text in row))
+    yield from _captioned(table, block.caption)
+
+
+def _matrix(block: blocks.Matrix) -> Iterator[Any]:
+    table = Table(box=None, header_style="bold", padding=(0, 1, 0, 0))
+    table.add_column("", no_wrap=True)
+    for shown, _ in column_names(block):
+        table.add_column(escape(shown), justify="right", no_wrap=True)
+    for i, row in enumerate(block.rows):
+        number = f"{i + 1} " if block.numbered else ""
+        values = [
+            Text(cell(block, i, j)[0], style="bold" if block.bold_diagonal and i == j else "")
+            for j in range(len(block.columns))
+        ]
+        table.add_row(escape(f"{number}{row}"), *values)
+    yield from _captioned(table, block.caption)
+
+
+def _bars(block: blocks.Bars) -> Iterator[Any]:
+    most = max((abs(value) for value in block.values if value is not None), default=0.0) or 1.0
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    for i, label in enumerate(block.labels):
+        value, ends = block.values[i], block.intervals[i]
+        length = 0 if value is None else round(WIDTH * abs(value) / most)
+        bar = Text("█" * length, style="red" if (value or 0) < 0 else "blue")
+        number = "–" if value is None else f"{value:.1f}"
+        between = "" if ends is None else escape(f"[{ends[0]:.1f}, {ends[1]:.1f}]")
+        remark = escape(block.remarks[i]) if block.remarks else ""
+        table.add_row(escape(label), number, bar, between, remark)
+    yield from _captioned(table, f"{block.caption} Unit: {block.unit}.")
+
+
+def _lines(block: blocks.Lines) -> Iterator[Any]:
+    values = [point[1] for series in block.series.values() for point in series]
+    low, high = min(values), max(values)
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    for name, series in block.series.items():
+        step = -(-len(series) // WIDTH)
+        shown = [point[1] for point in series[::step]]
+        sparks = "".join(
+            SPARKS[round((value - low) / ((high - low) or 1) * (len(SPARKS) - 1))]
+            for value in shown
+        )
+        table.add_row(escape(name), f"{series[0][1]:.3g}", sparks, f"{series[-1][1]:.3g}")
+    yield from _captioned(table, f"{block.caption} {block.y_title} over {block.x_title}.")
+
+
+def _atlas(block: blocks.Atlas) -> Iterator[Any]:
+    for name, scores in block.maps.items():
+        if len(block.maps) > 1:
+            yield Text(name, style="bold")
+        yield from head_maps(scores, block.alpha)
+
+
+def _code(block: blocks.Code) -> Iterator[Any]:
+    yield Text("\n" + block.title, style="bold")
+    yield Padding(Text(block.text, style="dim"), (0, 0, 0, 2))
+
+
+def _fold(block: blocks.Fold) -> Iterator[Any]:
+    yield Text("\n" + block.title, style="bold")
+    for inner in block.blocks:
+        yield from DRAW[type(inner)](inner)
+
+
+def _captioned(table: Table, caption: str) -> Iterator[Any]:
+    yield Text()
+    yield Group(table, Text(caption, style="dim")) if caption else table
+
+
+DRAW: dict[type, Any] = {
+    blocks.Words: _words,
+    blocks.Items: _items,
+    blocks.Table: _table,
+    blocks.Matrix: _matrix,
+    blocks.Bars: _bars,
+    blocks.Lines: _lines,
+    blocks.Atlas: _atlas,
+    blocks.Code: _code,
+    blocks.Fold: _fold,
+}

@@ -1,0 +1,118 @@
+"""The last stage: what run folders hold → `report.html` and `figures/*.svg`. Nothing is measured.
+
+Reads a run, several runs (which are then compared), or the folder of a comparison, a grid or a
+transfer study. No torch is loaded.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from brodmann.artifacts import read_json, whole_folder, write_text
+from brodmann.errors import InputError
+from brodmann.reporting.html import page
+from brodmann.reporting.record import Record, Study, read_record
+from brodmann.reporting.sections import sections
+
+FILE = "report.html"
+STUDIES = ("comparison.json", "grid.json", "transfer.json")
+
+
+def report_on(folders: list[Path], report: Any, *, to: Path | None = None) -> Path:
+    """Write the page, and the figures beside it; where the page is."""
+    study = read_study(folders, report)
+    parts = sections(study)
+    if not parts:
+        raise InputError(f"{folders[0]}: nothing to report yet: `brodmann run` it first")
+    place = (to or folders[0] / FILE).resolve()
+    if place.is_dir():
+        place = place / FILE
+    write_text(place, page(study.title, subtitle(study), parts))
+    write_figures(study, place.parent / "figures")
+    report("report", {"file": place})
+    return place
+
+
+def write_figures(study: Study, folder: Path) -> None:
+    """The first run's map and dissociation as pictures for a paper."""
+    from brodmann.reporting.figures import plot
+
+    run = study.first
+    if run is None or (run.scores is None and run.dissociation is None):
+        return
+    with whole_folder(folder) as temporary:
+        if run.scores is not None:
+            alpha = run.dissociation.alpha if run.dissociation else 0.3
+            plot(run.scores, temporary / "heads.svg", alpha=alpha)
+        if run.dissociation is not None:
+            plot(run.dissociation, temporary / "dissociation.svg")
+
+
+def read_study(folders: list[Path], report: Any) -> Study:
+    for folder in folders:
+        if not folder.is_dir():
+            raise InputError(f"{folder}: no such folder, expected a run or a study")
+    first = folders[0]
+    if len(folders) == 1 and not (first / "config.toml").is_file():
+        return _read_study_folder(first)
+    runs = [read_record(folder) for folder in folders]
+    for number, run in enumerate(runs):  # one name twice would hide a run behind another
+        if any(run.name == other.name for other in runs[:number]):
+            run.name = str(folders[number])
+    comparison = _compared(folders, report) if len(folders) > 1 else None
+    return Study(" · ".join(run.name for run in runs), runs, comparison)
+
+
+def _read_study_folder(folder: Path) -> Study:
+    found = {name: read_json(folder / name) for name in STUDIES if (folder / name).is_file()}
+    if not found:
+        raise InputError(
+            f"{folder}: neither a run (config.toml) nor a finished study ({', '.join(STUDIES)})"
+        )
+    comparison = found.get("comparison.json")
+    return Study(
+        folder.resolve().name,
+        [] if comparison is None else _arm_runs(folder, comparison),
+        comparison,
+        found.get("grid.json"),
+        found.get("transfer.json"),
+    )
+
+
+def _arm_runs(folder: Path, comparison: dict[str, Any]) -> list[Record]:
+    """The first seed of each arm, the baseline before the others; single encoders have no map."""
+    arms = comparison["arms"]
+    order = sorted(arms, key=lambda arm: arm != comparison["baseline"])
+    names = [arms[arm]["runs"][0] for arm in order]
+    return [read_record(folder / name) for name in names if (folder / name).is_dir()]
+
+
+def _compared(folders: list[Path], report: Any) -> dict[str, Any] | None:
+    """Runs that can be compared are; others stand side by side, with the reason."""
+    from brodmann.pipeline.compare import compare_runs, grouped
+
+    try:
+        arms = grouped(folders)
+        if len(arms) < 2:
+            return None
+        return compare_runs(arms, lambda event, facts: None)
+    except InputError as error:
+        report("note", {"text": f"not compared: {error}"})
+        return None
+
+
+def subtitle(study: Study) -> str:
+    run = study.first
+    if run is None:
+        return ""
+    model = run.settings.get("model", {})
+    words = [
+        f"{len(run.tasks)} tasks" if len(run.tasks) != 1 else "1 task",
+        f"{model.get('backbone', '?')} ({model.get('architecture', 'shared')})",
+    ]
+    if run.scores is not None:
+        words.append(f"{run.scores.shape[0]} layers × {run.scores.shape[1]} heads")
+    words.append(f"seed {run.provenance.get('seed', '?')}")
+    sittings = run.provenance.get("sittings")
+    if sittings:
+        words.append(sittings[-1]["started"][:10])
+    return " · ".join(words)

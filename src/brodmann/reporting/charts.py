@@ -1,0 +1,143 @@
+"""Lines over an axis as SVG, drawn here so that a page needs no library and no network.
+
+Colours are classes, chosen by the page for light and dark; series beyond the eighth differ by dash.
+"""
+
+import math
+from collections.abc import Sequence
+
+from markupsafe import Markup, escape
+
+from brodmann.reporting.blocks import Lines
+
+WIDTH, HEIGHT = 560, 270
+LEFT, RIGHT, TOP, BOTTOM = 52, 14, 14, 44
+COLOURS = 8
+DASHES = ("", "6 3", "2 3")
+
+
+def ticks(low: float, high: float, about: int = 5) -> list[float]:
+    """Round numbers (1, 2 or 5 times a power of ten) from `low` to `high`."""
+    if not high > low:
+        high = low + (abs(low) or 1.0)
+    rough = (high - low) / about
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(s * power for s in (1, 2, 5, 10) if s * power >= rough * 0.999)
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [round(place * step, 12) for place in range(first, last + 1)]
+
+
+def style(place: int) -> tuple[str, str]:
+    """(class, dash) of the series at this place: 24 of them can be told apart."""
+    return f"c{place % COLOURS}", DASHES[place // COLOURS % len(DASHES)]
+
+
+def lines(block: Lines) -> Markup:
+    points = [point for series in block.series.values() for point in series]
+    xs = [point[0] for point in points] + [at for at, _ in block.marks]
+    ys = [point[1] + side * spread(point) for point in points for side in (-1, 1)]
+    x_ticks, y_ticks = ticks(min(xs), max(xs), 6), ticks(min(ys), max(ys))
+    x_low, x_high = min(*xs, x_ticks[0]), max(*xs, x_ticks[-1])
+    y_low, y_high = min(*ys, y_ticks[0]), max(*ys, y_ticks[-1])
+
+    def x(value: float) -> float:
+        return round(LEFT + (value - x_low) / ((x_high - x_low) or 1) * (WIDTH - LEFT - RIGHT), 1)
+
+    def y(value: float) -> float:
+        room = HEIGHT - TOP - BOTTOM
+        return round(HEIGHT - BOTTOM - (value - y_low) / ((y_high - y_low) or 1) * room, 1)
+
+    parts = [_axes(x_ticks, y_ticks, x, y), _titles(block)]
+    for at, word in block.marks:
+        parts.append(
+            Markup('<line class="mark" x1="{0}" x2="{0}" y1="{1}" y2="{2}"/>').format(
+                x(at), TOP, HEIGHT - BOTTOM
+            )
+        )
+        anchor = "end" if x(at) > WIDTH / 2 else "start"
+        shift = -4 if anchor == "end" else 4
+        parts.append(
+            Markup('<text class="small" text-anchor="{}" x="{}" y="{}">{}</text>').format(
+                anchor, x(at) + shift, TOP + 9, word
+            )
+        )
+    for place, series in enumerate(block.series.values()):
+        parts.append(_series(series, place, x, y))
+    inside = Markup("").join(parts)
+    return Markup(
+        '<svg class="chart" viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>'
+    ).format(WIDTH, HEIGHT, block.caption, inside)
+
+
+def spread(point: Sequence[float]) -> float:
+    return point[2] if len(point) > 2 else 0.0
+
+
+def _axes(x_ticks: list[float], y_ticks: list[float], x: object, y: object) -> Markup:
+    assert callable(x) and callable(y)
+    parts = []
+    for value in y_ticks:
+        parts.append(
+            Markup('<line class="rule" x1="{}" x2="{}" y1="{y}" y2="{y}"/>').format(
+                LEFT, WIDTH - RIGHT, y=y(value)
+            )
+        )
+        parts.append(
+            Markup('<text class="small" text-anchor="end" x="{}" y="{}">{}</text>').format(
+                LEFT - 6, y(value) + 4, f"{value:,.10g}"
+            )
+        )
+    for value in x_ticks:
+        parts.append(
+            Markup('<text class="small" text-anchor="middle" x="{}" y="{}">{}</text>').format(
+                x(value), HEIGHT - BOTTOM + 16, f"{value:,.10g}"
+            )
+        )
+    return Markup("").join(parts)
+
+
+def _titles(block: Lines) -> Markup:
+    across = LEFT + (WIDTH - LEFT - RIGHT) / 2
+    along = TOP + (HEIGHT - TOP - BOTTOM) / 2
+    return Markup(
+        '<text class="title" text-anchor="middle" x="{}" y="{}">{}</text>'
+        '<text class="title" text-anchor="middle" '
+        'transform="translate(13 {}) rotate(-90)">{}</text>'
+    ).format(across, HEIGHT - 8, block.x_title, along, block.y_title)
+
+
+def _series(series: Sequence[Sequence[float]], place: int, x: object, y: object) -> Markup:
+    assert callable(x) and callable(y)
+    colour, dash = style(place)
+    parts = []
+    if any(spread(point) for point in series):
+        there = [f"{x(p[0])},{y(p[1] + spread(p))}" for p in series]
+        back = [f"{x(p[0])},{y(p[1] - spread(p))}" for p in reversed(series)]
+        parts.append(
+            Markup('<polygon class="band {}" points="{}"/>').format(
+                colour, " ".join([*there, *back])
+            )
+        )
+    path = " ".join(f"{x(point[0])},{y(point[1])}" for point in series)
+    parts.append(
+        Markup('<polyline class="line {}" stroke-dasharray="{}" points="{}"/>').format(
+            colour, dash or "none", path
+        )
+    )
+    if len(series) <= 20:
+        for point in series:
+            parts.append(
+                Markup('<circle class="dot {}" r="2.6" cx="{}" cy="{}"/>').format(
+                    colour, x(point[0]), y(point[1])
+                )
+            )
+    return Markup("").join(parts)
+
+
+def swatch(place: int) -> Markup:
+    """A piece of the line, for the legend."""
+    colour, dash = style(place)
+    return Markup(
+        '<svg class="swatch" viewBox="0 0 24 8" aria-hidden="true">'
+        '<polyline class="line {}" stroke-dasharray="{}" points="0,4 24,4"/></svg>'
+    ).format(escape(colour), dash or "none")

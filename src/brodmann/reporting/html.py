@@ -1,0 +1,164 @@
+"""Sections → one page: no network, no library, nothing in it that is not escaped.
+
+Names and texts come from data, so the page trusts none of them: templates escape, the script writes
+text only, and the page's own policy forbids every script but that one.
+"""
+
+import base64
+import hashlib
+import json
+from collections.abc import Sequence
+from importlib import resources
+from typing import Any
+
+import numpy as np
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
+
+from brodmann.reporting import charts
+from brodmann.reporting.blocks import Atlas, Bars, Matrix, Section, Table
+from brodmann.results import HeadScores
+
+ROOM_FOR_NAMES = 64  # letters of all column names together; beyond, columns go by number
+
+
+def page(title: str, subtitle: str, sections: Sequence[Section]) -> str:
+    """The whole report as one HTML document."""
+    files = resources.files("brodmann.reporting") / "page"
+    style = (files / "page.css").read_text(encoding="utf-8")
+    script = (files / "page.js").read_text(encoding="utf-8")
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.globals.update(
+        kind=lambda block: type(block).__name__,
+        lines=charts.lines,
+        swatch=charts.swatch,
+        bar_places=bar_places,
+        column_names=column_names,
+        cell=cell,
+        is_text=is_text,
+        atlas_data=lambda block: embedded(atlas_data(block)),
+    )
+    template = environment.from_string((files / "page.html").read_text(encoding="utf-8"))
+    checksum = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return template.render(
+        title=title,
+        subtitle=subtitle,
+        sections=sections,
+        style=Markup(style),  # noqa: S704 - our own file
+        script=Markup(script),  # noqa: S704 - our own file
+        policy=f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{checksum}'",
+    )
+
+
+def embedded(document: Any) -> Markup:
+    """JSON that is safe inside a script element, whatever the names in it."""
+    text = json.dumps(document, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    for letter in "<>&":
+        text = text.replace(letter, f"\\u{ord(letter):04x}")
+    return Markup(text)  # noqa: S704 - made harmless above
+
+
+def atlas_data(block: Atlas) -> dict[str, Any]:
+    """What the script needs of every run's map; ranks count from 0, -1 is a removed head."""
+    runs = []
+    for name, scores in block.maps.items():
+        owner, strength = ownership(scores)
+        runs.append(
+            {
+                "name": name,
+                "tasks": list(scores.tasks),
+                "layers": scores.shape[0],
+                "heads": scores.shape[1],
+                "present": scores.heads,
+                "scores": [[short(value) for value in task.ravel()] for task in scores.values],
+                "ranks": [ranks(scores, task) for task in scores.tasks],
+                "owner": owner.ravel().tolist(),
+                "strength": [round(float(value), 3) for value in strength.ravel()],
+                "measured": list(block.measured[name]),
+            }
+        )
+    return {"runs": runs, "percent": round(100 * block.alpha)}
+
+
+def ownership(scores: HeadScores) -> tuple[np.ndarray, np.ndarray]:
+    """Whose each head is, and how far it is that task's alone (0: everybody's, 1: only its).
+
+    A task's importance is shared out over the heads; the owner is the task with the largest share.
+    """
+    positive = np.maximum(scores.values, 0.0)
+    totals = positive.sum(axis=(1, 2), keepdims=True)
+    shares = positive / np.where(totals > 0, totals, 1.0)
+    every = shares.sum(axis=0)
+    of_owner = shares.max(axis=0) / np.where(every > 0, every, 1.0)
+    count = len(scores.tasks)
+    strength = of_owner if count == 1 else np.maximum((count * of_owner - 1) / (count - 1), 0.0)
+    return shares.argmax(axis=0), strength
+
+
+def ranks(scores: HeadScores, task: str) -> list[int]:
+    layers, heads = scores.shape
+    found = [-1] * (layers * heads)
+    for rank, (layer, head) in enumerate(scores.ranking(task)):
+        found[layer * heads + head] = rank
+    return found
+
+
+def short(value: float) -> float:
+    """Four digits are more than a reader can use."""
+    return float(f"{value:.4g}")
+
+
+def is_text(block: Table, column: int) -> bool:
+    """Columns of words stand on the left, numbers on the right."""
+    cells = [row[column] for row in block.rows if row[column] not in ("", "–")]
+    return any(not text.lstrip("[+-−").replace(" ", "")[:1].isdigit() for text in cells)
+
+
+def column_names(block: Matrix) -> list[tuple[str, str]]:
+    """(shown, whole) of each column: its name, or its number where names take too much room."""
+    if sum(len(name) for name in block.columns) <= ROOM_FOR_NAMES or not block.numbered:
+        return [(name, name) for name in block.columns]
+    names = []
+    for place, name in enumerate(block.columns):
+        minus = "–" if name.startswith("–") else ""
+        names.append((f"{minus}{place + 1}" if place < len(block.rows) else name, name))
+    return names
+
+
+def cell(block: Matrix, row: int, column: int) -> tuple[str, str]:
+    """(text, style) of one number."""
+    value, shade = block.values[row][column], block.shades[row][column]
+    text = "–" if value is None else f"{100 * value if block.percent else value:.{block.digits}f}"
+    if value is not None and not block.percent and not float(value).is_integer():
+        text = f"{value:.1f}"
+    style = "" if shade is None else f"--shade:{round(55 * min(max(shade, 0.0), 1.0))}%"
+    return text, style
+
+
+def bar_places(block: Bars) -> dict[str, Any]:
+    """Where bars, intervals and ticks stand, in percent of the width."""
+    ends = [0.0]
+    for value, interval in zip(block.values, block.intervals, strict=True):
+        ends += [] if value is None else [value]
+        ends += [] if interval is None else list(interval)
+    low, high = min(ends), max(ends)
+    if high == low:
+        high = low + 1
+    low, high = low - 0.03 * (high - low) * (low < 0), high + 0.03 * (high - low)
+    marks = charts.ticks(low, high, 4)
+    low, high = min(low, marks[0]), max(high, marks[-1])
+
+    def place(value: float) -> float:
+        return round(100 * (value - low) / (high - low), 2)
+
+    bars: list[dict[str, Any] | None] = []
+    for value, interval in zip(block.values, block.intervals, strict=True):
+        if value is None:
+            bars.append(None)
+            continue
+        left, right = sorted((place(0.0), place(value)))
+        between = None if interval is None else (place(interval[0]), place(interval[1]))
+        bars.append({"left": left, "width": round(right - left, 2), "between": between})
+    return {"bars": bars, "zero": place(0.0), "ticks": [(place(v), f"{v:,.10g}") for v in marks]}

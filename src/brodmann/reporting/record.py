@@ -1,0 +1,94 @@
+"""What run folders hold, read for a report: files only, no torch, nothing measured."""
+
+import json
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from brodmann.artifacts import read_json
+from brodmann.errors import InputError
+from brodmann.results import Dissociation, HeadScores
+
+
+@dataclass
+class Record:
+    """One run; what it lacks is None or empty."""
+
+    name: str
+    settings: dict[str, Any]
+    config_text: str
+    provenance: dict[str, Any]
+    log: list[dict[str, Any]] = field(default_factory=list)
+    splits: dict[str, Any] = field(default_factory=dict)  # split → task → scores
+    parameters: dict[str, int] = field(default_factory=dict)
+    scores: HeadScores | None = None
+    dissociation: Dissociation | None = None
+
+    @property
+    def tasks(self) -> list[str]:
+        return list(self.provenance.get("data", {}))
+
+    @property
+    def validation(self) -> dict[str, Any]:
+        return dict(self.splits.get("validation", {}))
+
+    def entries(self, key: str) -> list[dict[str, Any]]:
+        """Lines of the log that have this key."""
+        return [entry for entry in self.log if key in entry]
+
+
+@dataclass
+class Study:
+    """What one report is about: a run, several, or a whole comparison or grid."""
+
+    title: str
+    runs: list[Record]
+    comparison: dict[str, Any] | None = None
+    grid: dict[str, Any] | None = None
+    transfer: dict[str, Any] | None = None
+
+    @property
+    def first(self) -> Record | None:
+        return self.runs[0] if self.runs else None
+
+
+def read_record(folder: Path) -> Record:
+    config = folder / "config.toml"
+    if not config.is_file():
+        raise InputError(f"{folder}: no run there (config.toml is missing)")
+    text = config.read_text(encoding="utf-8")
+    try:
+        settings = tomllib.loads(text)
+    except ValueError as error:
+        raise InputError(f"{config}: damaged ({error})") from None
+    metrics = _read(folder / "metrics.json")
+    scores, dissociation = folder / "importance.json", folder / "dissociation.json"
+    return Record(
+        name=folder.resolve().name,
+        settings=settings,
+        config_text=text,
+        provenance=_read(folder / "provenance.json"),
+        log=_lines(folder / "log.jsonl"),
+        splits=metrics.get("splits", {}),
+        parameters=metrics.get("parameters", {}),
+        scores=HeadScores.load(scores) if scores.is_file() else None,
+        dissociation=Dissociation.load(dissociation) if dissociation.is_file() else None,
+    )
+
+
+def _read(path: Path) -> dict[str, Any]:
+    return read_json(path) if path.is_file() else {}
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    """The log; a line that a kill cut in half is not there yet."""
+    if not path.is_file():
+        return []
+    found = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            found.append(json.loads(line))
+        except json.JSONDecodeError:
+            continue
+    return found

@@ -1,0 +1,34 @@
+"""The chapters of a report in their order: one file each, `section(study)` or nothing to say.
+
+A run that lacks a measurement lacks its section. To add one: write a file here, name it below.
+"""
+
+from collections.abc import Callable
+
+from brodmann.reporting.blocks import Section
+from brodmann.reporting.record import Study
+from brodmann.reporting.sections import (
+    answer,
+    atlas,
+    comparison,
+    data,
+    dissociation,
+    sweep,
+    training,
+    transfer,
+)
+
+SECTIONS: tuple[Callable[[Study], Section | None], ...] = (
+    answer.section,
+    atlas.section,
+    dissociation.section,
+    comparison.section,
+    sweep.section,
+    transfer.section,
+    training.section,
+    data.section,
+)
+
+
+def sections(study: Study) -> list[Section]:
+    return [found for make in SECTIONS if (found := make(study)) is not None]

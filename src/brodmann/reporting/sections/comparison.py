@@ -1,0 +1,97 @@
+"""Ways of training side by side: scores, differences beyond chance, separation of each."""
+
+from typing import Any
+
+from brodmann.reporting.blocks import Bars, Fold, Matrix, Section, Table, Words, mean_spread
+from brodmann.reporting.record import Study
+
+
+def section(study: Study) -> Section | None:
+    result = study.comparison
+    if result is None:
+        return None
+    arms, baseline = result["arms"], result["baseline"]
+    seeds = {arm: len(facts["seeds"]) for arm, facts in arms.items()}
+    text = (
+        f"Everything is compared with {baseline}. A star: the difference is beyond chance at 5 % "
+        "(paired bootstrap over validation examples). Seeds: "
+        + ", ".join(f"{arm} {count}" for arm, count in seeds.items())
+        + "."
+    )
+    blocks: list[Any] = [Words(text), scores(result)]
+    for arm, facts in arms.items():
+        if facts["against"] is not None:
+            blocks.append(differences(result, arm))
+    if separated := per_task_separation(study):
+        blocks.append(separated)
+    return Section("comparison", "Ways of training compared", blocks)
+
+
+def scores(result: dict[str, Any]) -> Table:
+    arms = result["arms"]
+
+    def tested(arm: str, *keys: str) -> str:
+        found = arms[arm]["against"]
+        for key in keys:
+            found = None if found is None else found[key]
+        return "*" if found and found["significant"] else ""
+
+    rows = [
+        [
+            f"{task} ({metric})",
+            *(mean_spread(arms[a]["per_task"][task]) + tested(a, "per_task", task) for a in arms),
+        ]
+        for task, metric in zip(result["tasks"], result["metrics"], strict=True)
+    ]
+    rows.append(
+        ["average", *(mean_spread(arms[a]["average"]) + tested(a, "average") for a in arms)]
+    )
+    rows.append(["spread over tasks", *(mean_spread(f["task_sigma"]) for f in arms.values())])
+    rows.append(["D", *(mean_spread(facts["dissociation"]) for facts in arms.values())])
+    better = [
+        "" if facts["against"] is None else str(facts["against"]["improved"])
+        for facts in arms.values()
+    ]
+    rows.append(["tasks better", *better])
+    return Table(["task", *arms], rows, "Scores (%), mean ± standard deviation over seeds.")
+
+
+def differences(result: dict[str, Any], arm: str) -> Bars:
+    against = result["arms"][arm]["against"]
+    entries = [*against["per_task"].values(), against["average"]]
+    return Bars(
+        [*result["tasks"], "average"],
+        [100 * entry["difference"] for entry in entries],
+        [[100 * end for end in entry["interval"]] for entry in entries],
+        f"points against {result['baseline']}",
+        f"{arm} against {result['baseline']}: difference of scores with its 95 % interval.",
+        [f"p = {entry['p']:.3f}" for entry in entries],
+    )
+
+
+def per_task_separation(study: Study) -> Fold | None:
+    """D of every task in every run given, before and after."""
+    found = {run.name: run.dissociation for run in study.runs if run.dissociation is not None}
+    if len(found) < 2:
+        return None
+    first = next(iter(found.values()))
+    rows = [
+        [result.per_task[result.tasks.index(task)] if task in result.tasks else None
+         for task in first.tasks] + [result.mean]
+        for result in found.values()
+    ]  # fmt: skip
+    most = max((abs(d) for row in rows for d in row if d is not None), default=0) or 1.0
+    shades = [[None if d is None else max(d, 0.0) / most for d in row] for row in rows]
+    return Fold(
+        "D of every task in every run",
+        [
+            Matrix(
+                list(found),
+                [*first.tasks, "mean"],
+                rows,
+                "Dissociation D (%) of each task (columns) in each run (rows).",
+                shades,
+                numbered=False,
+            )
+        ],
+    )

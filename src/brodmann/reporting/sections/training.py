@@ -1,0 +1,90 @@
+"""Training: what each task learnt when, what was sampled, what every phase cost."""
+
+from typing import Any
+
+from brodmann.reporting.blocks import Fold, Lines, Section, Table
+from brodmann.reporting.findings import learning_curves
+from brodmann.reporting.record import Record, Study
+
+POINTS = 60  # of a curve: more cannot be told apart
+
+
+def section(study: Study) -> Section | None:
+    found = [(run.name, views(run)) for run in study.runs]
+    found = [(name, blocks) for name, blocks in found if blocks]
+    if not found:
+        return None
+    (name, first), *others = found
+    blocks = [*first, *(Fold(f"The same for {other}", more) for other, more in others)]
+    return Section("training", "Training" if not others else f"Training: {name}", blocks)
+
+
+def views(run: Record) -> list[Any]:
+    blocks: list[Any] = []
+    switch = next((entry["step"] for entry in run.entries("heads")), None)
+    marks = [] if switch is None else [(float(switch), "along the map")]
+    curves = {
+        task: [(step, 100 * value) for step, value in points]
+        for task, points in learning_curves(run).items()
+    }
+    if any(len(points) > 1 for points in curves.values()):
+        text = "Validation scores during training (each task's own metric)."
+        blocks.append(Lines(curves, "step", "score (%)", text, marks))
+    if shares := sampling_shares(run):
+        text = "What was sampled: share of batches a task, over the steps before each point."
+        blocks.append(Fold("Losses and sampling", [
+            Lines(losses(run), "step", "loss", "Training loss of each task.", marks),
+            Lines(shares, "step", "share of batches (%)", text),
+        ]))  # fmt: skip
+    if phases := costs(run):
+        whole = sum(seconds for _, seconds in phases)
+        rows = [(name, duration(s), f"{100 * s / whole:.0f} %") for name, s in phases]
+        blocks.append(Table(("phase", "took", "share"), rows, "What each phase cost."))
+    return blocks
+
+
+def losses(run: Record) -> dict[str, list[tuple[float, float]]]:
+    series: dict[str, list[tuple[float, float]]] = {}
+    for group in _grouped(run.entries("loss")):
+        for task in run.tasks:
+            found = [entry["loss"][task] for entry in group if task in entry["loss"]]
+            if found:
+                series.setdefault(task, []).append((group[-1]["step"], sum(found) / len(found)))
+    return series
+
+
+def sampling_shares(run: Record) -> dict[str, list[tuple[float, float]]]:
+    series: dict[str, list[tuple[float, float]]] = {}
+    if len(run.tasks) < 2:
+        return series
+    for group in _grouped(run.entries("batches")):
+        total = sum(sum(entry["batches"].values()) for entry in group)
+        for task in run.tasks:
+            count = sum(entry["batches"].get(task, 0) for entry in group)
+            series.setdefault(task, []).append((group[-1]["step"], 100 * count / max(total, 1)))
+    return series
+
+
+def _grouped(entries: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """Neighbouring entries together, so that a curve has few enough points."""
+    size = -(-len(entries) // POINTS)
+    return [entries[at : at + size] for at in range(0, len(entries), size)] if entries else []
+
+
+def costs(run: Record) -> list[tuple[str, float]]:
+    """Seconds of every phase; a phase measured again counts again."""
+    phases: dict[str, float] = {}
+    timed = [entry["seconds"] for entry in run.entries("seconds") if "step" in entry]
+    if timed:
+        phases["training"] = max(timed)
+    for entry in run.entries("stage"):
+        phases[entry["stage"]] = phases.get(entry["stage"], 0.0) + entry["seconds"]
+    return list(phases.items())
+
+
+def duration(seconds: float) -> str:
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"

@@ -1,0 +1,153 @@
+"""The page's parts: charts, tables, the data of the atlas, and what is in which report."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.run_folders import write_run
+
+from brodmann.artifacts import write_json
+from brodmann.errors import InputError
+from brodmann.pipeline.report import read_study, report_on
+from brodmann.reporting.blocks import Bars, Lines, Matrix
+from brodmann.reporting.charts import lines, style, ticks
+from brodmann.reporting.html import bar_places, column_names, embedded, ownership, page
+from brodmann.reporting.sections import sections
+from brodmann.results import HeadScores
+
+NAMES = st.text(min_size=1, max_size=40)
+
+
+def silent(event: str, facts: dict[str, Any]) -> None:
+    pass
+
+
+@given(st.floats(-1e6, 1e6), st.floats(1e-6, 1e6))
+def test_ticks_are_round_few_and_inside(low: float, width: float) -> None:
+    found = ticks(low, low + width)
+    assert 1 <= len(found) <= 8
+    slack = 1e-6 * (abs(low) + width)
+    assert all(low - slack <= value <= low + width + slack for value in found)
+
+
+def test_24_series_can_be_told_apart() -> None:
+    assert len({style(place) for place in range(24)}) == 24
+
+
+def test_a_flat_and_a_single_point_line_are_drawn() -> None:
+    for points in ([(0.0, 1.0), (1.0, 1.0)], [(3.0, 0.0)]):
+        assert "NaN" not in lines(Lines({"a": points}, "x", "y", "c"))
+
+
+def test_a_band_stands_inside_the_axes() -> None:
+    text = lines(Lines({"a": [(0, 10, 5), (1, 20, 5)]}, "x", "y", "c"))
+    found = re.search('class="band c0" points="([^"]*)"', text)
+    assert found is not None
+    heights = [float(pair.split(",")[1]) for pair in found[1].split()]
+    assert min(heights) >= 14 and max(heights) <= 270 - 44
+
+
+@given(NAMES)
+def test_data_in_a_script_cannot_end_it(name: str) -> None:
+    text = embedded({"name": name + "</script><!--"})
+    assert "<" not in text and ">" not in text
+    assert json.loads(text) == {"name": name + "</script><!--"}
+
+
+def test_bars_and_intervals_stand_in_the_track() -> None:
+    block = Bars(["a", "b", "c"], [5.0, -2.0, None], [(4.0, 9.0), None, None], "%", "c")
+    places = bar_places(block)
+    first, second, third = places["bars"]
+    assert third is None and first["left"] == places["zero"]
+    assert second["left"] + second["width"] == pytest.approx(places["zero"], abs=0.02)
+    assert first["between"][1] <= 100 and all(0 <= at <= 100 for at, _ in places["ticks"])
+
+
+def test_long_column_names_become_numbers() -> None:
+    names = ["x" * 30, "y" * 30, "z" * 30]
+    block = Matrix(names, [f"–{n}" for n in names] + ["random"], [], "c", [])
+    assert [shown for shown, _ in column_names(block)] == ["–1", "–2", "–3", "random"]
+    assert column_names(block)[0][1] == "–" + names[0]
+    short = Matrix(["a", "b"], ["a", "b"], [], "c", [])
+    assert [shown for shown, _ in column_names(short)] == ["a", "b"]
+
+
+def test_a_head_belongs_to_the_task_that_puts_most_of_itself_there() -> None:
+    values = np.array([[[8.0, 1.0, 1.0]], [[0.2, 0.1, 0.1]], [[1.0, 1.0, 0.0]]])
+    owner, strength = ownership(HeadScores(("a", "b", "c"), values))
+    # shares: a .8 .1 .1, b .5 .25 .25, c .5 .5 0
+    assert owner.tolist() == [[0, 2, 1]]
+    assert strength[0, 0] == pytest.approx((3 * 0.8 / 1.8 - 1) / 2)
+    alone, _ = HeadScores(("a", "b"), np.array([[[1.0, 0.0]], [[0.0, 1.0]]])), None
+    assert ownership(alone)[1].tolist() == [[1.0, 1.0]]
+
+
+def names_of(study: Any) -> list[str]:
+    return [section.name for section in sections(study)]
+
+
+def test_a_run_lacks_the_sections_of_what_it_lacks(tmp_path: Path) -> None:
+    write_run(tmp_path / "run", ["a", "b"])
+    full = ["answer", "atlas", "dissociation", "training", "data"]
+    assert names_of(read_study([tmp_path / "run"], silent)) == full
+    (tmp_path / "run" / "dissociation.json").unlink()
+    assert "dissociation" not in names_of(read_study([tmp_path / "run"], silent))
+    (tmp_path / "run" / "importance.json").unlink()
+    (tmp_path / "run" / "log.jsonl").unlink()
+    assert names_of(read_study([tmp_path / "run"], silent)) == ["answer", "data"]
+
+
+def test_one_task_makes_a_page(tmp_path: Path) -> None:
+    write_run(tmp_path / "run", ["a"])
+    assert "Atlas of heads" in report_on([tmp_path / "run"], silent).read_text()
+    assert (tmp_path / "run" / "figures" / "heads.svg").is_file()
+
+
+def test_several_runs_that_cannot_be_compared_stand_side_by_side(tmp_path: Path) -> None:
+    write_run(tmp_path / "one", ["a", "b"])
+    write_run(tmp_path / "two", ["a", "b"], seed=1, layers=5)
+    said = []
+    study = read_study(
+        [tmp_path / "one", tmp_path / "two"], lambda event, facts: said.append(facts["text"])
+    )
+    assert study.comparison is None
+    text = page("x", "", sections(study))
+    assert "The same for two" in text and text.count('"name":"') == 2
+
+
+def grid_cell(delta: float, seed: int) -> dict[str, Any]:
+    found = {"mean": delta, "undertrained": {}, "intervals": {"mean": None}}
+    return {
+        "label": f"delta={delta} seed={seed}",
+        "state": "done",
+        "varied": {"tasks": ["a"], "specialize.delta": delta, "seed": seed},
+        "splits": {"validation": {"a": {"score": 0.5 + delta + seed / 100}}},
+        "dissociation": found,
+    }
+
+
+def test_a_grid_becomes_curves_over_what_was_varied(tmp_path: Path) -> None:
+    cells = [grid_cell(delta, seed) for delta in (0.1, 0.2) for seed in (0, 2)]
+    failed = {"label": "bad", "state": "failed", "varied": {}, "error": "no data"}
+    write_json(tmp_path / "grid.json", {"cells": [*cells, failed], "over_seeds": {}, "failed": []})
+    (found,) = sections(read_study([tmp_path], silent))
+    curve = found.blocks[0]
+    assert isinstance(curve, Lines) and curve.x_title == "specialize.delta"
+    ((first, second),) = curve.series.values()
+    assert first == pytest.approx((0.1, 61.0, 2**0.5)) and second[1] == pytest.approx(71.0)
+    assert "no data" in page("x", "", [found])
+
+
+@pytest.mark.parametrize("what", ["missing", "empty"])
+def test_what_is_no_run_is_refused_in_one_line(tmp_path: Path, what: str) -> None:
+    folder = tmp_path / what
+    if what == "empty":
+        folder.mkdir()
+    with pytest.raises(InputError, match=r"no such folder|neither a run"):
+        report_on([folder], silent)
+    assert not list(tmp_path.glob("**/report.html"))
