@@ -50,7 +50,11 @@ def test_run_evaluate_and_predict(
     assert names == {
         ".lock", "config.toml", "provenance.json", "log.jsonl", "checkpoints", "model",
         "metrics.json", "evaluation.npz", "importance.json", "dissociation.json", "outcomes.npz",
+        "report.html", "figures",
     }  # fmt: skip
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    for words in ("In short", "Atlas of heads", "Dissociation", "map of heads", "texts cut"):
+        assert words in page, words
     metrics = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
     assert set(metrics["splits"]) == {"validation", "test"}
     assert metrics["splits"]["validation"]["similarity"]["metric"] == "spearman"

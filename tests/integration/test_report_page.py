@@ -24,8 +24,10 @@ HOSTILE = [
     "مهمة التصنيف العربية ‮ txet",
     "x" * 200,
     "{{ 7 * 7 }}",
+    "costs $5 and $x^",
+    "任务",
     "&lt;b&gt; & <b>bold</b>",
-] + [f"task number {number}" for number in range(16)]
+] + [f"task number {number}" for number in range(14)]
 
 
 def silent(event: str, facts: dict[str, Any]) -> None:

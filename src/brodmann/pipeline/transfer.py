@@ -21,7 +21,7 @@ FIGURE = "learning_curve.svg"
 def transfer(config: Config, base: Path, report: Any) -> dict[str, Any]:
     """Every start, task, amount and seed that is not there yet; then means, spreads and tests."""
     from brodmann.models.multitask import weights_digest
-    from brodmann.reporting.figures import learning_curves
+    from brodmann.reporting.figures import learning_curves, save
     from brodmann.training.stopping import StopSignals
 
     section = config.transfer
@@ -64,7 +64,7 @@ def transfer(config: Config, base: Path, report: Any) -> dict[str, Any]:
         }
         write_json(folder / FILE, summary)
         picture = io.BytesIO()
-        learning_curves(summary).savefig(picture, format="svg", bbox_inches="tight")
+        save(learning_curves(summary), picture)
         write_bytes(folder / FIGURE, picture.getvalue())
     report("transfer", {"summary": summary, "file": folder / FILE, "figure": folder / FIGURE})
     return summary

@@ -1,5 +1,6 @@
 """Head maps and dissociation as matplotlib figures."""
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -26,34 +27,65 @@ def plot(result: Any, path: str | Path | None = None, *, alpha: float = 0.3) -> 
             f"plot: expected head scores or a dissociation, found {type(result).__name__}"
         )
     if path is not None:
-        figure.savefig(path, bbox_inches="tight")
+        save(figure, path)
     return figure
 
 
+def save(figure: Any, path: Any) -> None:
+    """To a path by its ending, or as SVG to an open file.
+
+    Letters stay letters in an .svg, so that whoever shows it may bring the fonts.
+    """
+    import matplotlib
+
+    with warnings.catch_warnings(), matplotlib.rc_context({"svg.fonttype": "none"}):
+        warnings.filterwarnings("ignore", message="Glyph .* missing")
+        how = {} if isinstance(path, str | Path) else {"format": "svg"}
+        figure.savefig(path, bbox_inches="tight", **how)
+
+
+def short(name: str, letters: int = 24) -> str:
+    return name if len(name) <= letters else name[: letters - 1] + "…"
+
+
 def _head_maps(scores: HeadScores, alpha: float) -> Any:
+    """All maps in one picture with gaps between: many small axes take seconds to draw."""
     from matplotlib.figure import Figure
 
     layers, heads = scores.shape
     count = len(scores.tasks)
     columns = min(count, 4)
     rows = -(-count // columns)
+    high, wide = layers + max(2, layers // 4), heads + 1  # a map and the room for its title
+    picture = np.full((rows * high, columns * wide), np.nan)
     size = (1.2 + columns * max(1.6, 0.22 * heads), rows * max(1.5, 0.3 * layers + 0.7))
-    figure = Figure(figsize=size, layout="constrained")
-    grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
-    for axes in grid.flat[count:]:
-        axes.set_visible(False)
-    for axes, task in zip(grid.flat, scores.tasks, strict=False):
+    figure = Figure(figsize=size)
+    axes = figure.subplots()
+    corners = [
+        ((rows - 1 - place // columns) * high, place % columns * wide) for place in range(count)
+    ]
+    for (y, x), task in zip(corners, scores.tasks, strict=True):
         values = scores.of(task)
-        axes.imshow(values / (values.max() or 1.0), cmap=COLOURS, aspect="auto", origin="lower")
+        picture[y : y + layers, x : x + heads] = values / (values.max() or 1.0)
         top = np.array(scores.top(alpha, task)).reshape(-1, 2)
-        axes.scatter(top[:, 1], top[:, 0], marker="s", s=40, facecolors="none", edgecolors=OWN)
-        axes.set_title(task, fontsize=9)
-        axes.set_xticks(range(0, heads, max(1, heads // 6)))
-        axes.set_yticks(range(0, layers, max(1, layers // 6)))
-        axes.tick_params(labelsize=7)
-    figure.supxlabel("head", fontsize=8)
-    figure.supylabel("layer", fontsize=8)
-    figure.suptitle(
+        axes.scatter(
+            top[:, 1] + x, top[:, 0] + y, marker="s", s=40, facecolors="none", edgecolors=OWN
+        )
+        axes.text(
+            x + heads / 2 - 0.5, y + layers - 0.2, short(task), fontsize=9, ha="center",
+            parse_math=False,
+        )  # fmt: skip
+    axes.imshow(picture, cmap=COLOURS, aspect="auto", origin="lower", vmin=0, vmax=1)
+    beside, above = range(0, heads, max(1, heads // 6)), range(0, layers, max(1, layers // 6))
+    below = count - (rows - 1) * columns  # maps in the last row
+    xs = [(column * wide + head, head) for column in range(below) for head in beside]
+    ys = [(row * high + layer, layer) for row in range(rows) for layer in above]
+    axes.set_xticks([place for place, _ in xs], [str(number) for _, number in xs], fontsize=7)
+    axes.set_yticks([place for place, _ in ys], [str(number) for _, number in ys], fontsize=7)
+    axes.spines[:].set_visible(False)
+    axes.set_xlabel("head", fontsize=8)
+    axes.set_ylabel("layer", fontsize=8)
+    axes.set_title(
         f"Head importance (each task scaled to its most important head); "
         f"squares: top {100 * alpha:g} %",
         fontsize=9,
@@ -65,8 +97,11 @@ def _dissociation(result: Dissociation) -> Any:
     from matplotlib.figure import Figure
 
     count = len(result.tasks)
-    figure = Figure(figsize=(3.4 + 1.4 * count, 1.6 + 0.5 * count), layout="constrained")
+    names = [short(task) for task in result.tasks]
+    figure = Figure(figsize=(3.4 + 1.4 * count, 1.6 + 0.5 * count))
     left, right = figure.subplots(1, 2, width_ratios=[count + 2, count])
+    longest = max(len(name) for name in names)  # the right side's names stand between the two
+    figure.subplots_adjust(wspace=(0.3 + 0.075 * longest) / (0.3 * figure.get_figwidth()))
     matrix = np.array(result.performance)
     base = np.array(result.base)[:, None]
     random = np.array([[np.mean(draws) if draws else np.nan] for draws in result.random])
@@ -81,9 +116,10 @@ def _dissociation(result: Dissociation) -> Any:
                 j, i, text, ha="center", va="center", fontsize=8, weight=weight,
                 color="white" if dark else "black",
             )  # fmt: skip
-    left.set_xticks(range(count + 2), [*(f"– {t}" for t in result.tasks), "random", "base"])
+    off = [*(f"– {t}" for t in names), "random", "base"]
+    left.set_xticks(range(count + 2), off, parse_math=False)
     left.tick_params(axis="x", labelrotation=30, labelsize=8)
-    left.set_yticks(range(count), result.tasks, fontsize=8)
+    left.set_yticks(range(count), names, fontsize=8, parse_math=False)
     left.set_title(f"score (%), heads of … off (top {100 * result.alpha:g} %)", fontsize=9)
     values = [0.0 if d is None else 100 * d for d in result.per_task]
     right.barh(range(count), values, color=[OWN if v > 0 else "#7f8c8d" for v in values])
@@ -93,7 +129,7 @@ def _dissociation(result: Dissociation) -> Any:
         if result.per_task[i] is None:
             right.text(0, i, " undefined", va="center", fontsize=8)
     right.axvline(0, color="black", linewidth=0.6)
-    right.set_yticks(range(count), result.tasks, fontsize=8)
+    right.set_yticks(range(count), names, fontsize=8, parse_math=False)
     right.invert_yaxis()
     right.tick_params(axis="x", labelsize=8)
     right.set_title("dissociation D (%), 95 % interval", fontsize=9)

@@ -40,10 +40,12 @@ def a_dissociation(**changes: Any) -> Dissociation:
 def test_a_map_marks_the_top_heads(tmp_path: Path) -> None:
     scores = bm.HeadScores(("a", "b", "c", "d", "e"), np.random.rand(5, 3, 4))
     figure = bm.plot(scores, tmp_path / "map.svg", alpha=0.25)
-    axes = [a for a in figure.axes if a.get_visible()]
-    assert [a.get_title() for a in axes] == ["a", "b", "c", "d", "e"]
-    marked = axes[1].collections[0].get_offsets()
-    assert sorted((int(layer), int(head)) for head, layer in marked) == scores.top(0.25, "b")
+    (axes,) = figure.axes
+    assert [text.get_text() for text in axes.texts] == ["a", "b", "c", "d", "e"]
+    marked = axes.collections[1].get_offsets()
+    corner = np.array([5, 5])  # of b: one map to the right, one row up; maps are 3 + 2 by 4 + 1
+    found = sorted((int(layer), int(head)) for head, layer in marked - corner)
+    assert found == scores.top(0.25, "b")
     assert (tmp_path / "map.svg").read_text(encoding="utf-8").lstrip().startswith("<?xml")
 
 

@@ -88,7 +88,8 @@ def test_a_stopped_run_goes_on_with_the_same_bits(
     assert whole.evaluations == rest.evaluations
     log = (tmp_path / "b" / "log.jsonl").read_text(encoding="utf-8")
     lines = [json.loads(line) for line in log.splitlines()]
-    assert [line["step"] for line in lines] == [4, 8, 10, 10]
+    assert [line["step"] for line in lines] == [0, 4, 8, 10, 10]
+    assert [line["step"] for line in lines if "start" in line] == [0]  # not again when it goes on
 
 
 def test_only_the_last_checkpoints_are_kept_without_pickle(

@@ -238,7 +238,7 @@
     for (let task = 0; task < count; task++) for (let head = 0; head < every; head++) if (isTop(task, head)) uses[head]++;
     for (const { task, frames, cells } of maps)
       for (let head = 0; head < every; head++) {
-        frames[head].classList.toggle("top", task < 0 ? uses[head] > 0 : isTop(task, head));
+        frames[head].classList.toggle("top", task < 0 ? uses[head] === 1 : isTop(task, head));
         if (task < 0) cells[head].classList.toggle("faded", uses[head] === 0);
       }
     const alone = uses.filter((use) => use === 1).length, shared = uses.filter((use) => use > 1).length;
