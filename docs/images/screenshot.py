@@ -1,6 +1,6 @@
 """The picture of a report for the README: python docs/images/screenshot.py runs/demo/report.html
 
-Headless Chromium, the top of the page with the atlas in view, one head kept and one under the pointer.
+Headless Chromium, the atlas in view, one head kept and another under the pointer.
 """
 
 import shutil
