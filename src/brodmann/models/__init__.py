@@ -1,4 +1,4 @@
-"""Architectures by name: `build(backbone, specs, **parameters)` → encoder module.
+"""Architectures by name: `build(backbone, specs, max_length, **parameters)` → encoder module.
 
 An encoder takes the rows of a batch and its parts and returns the states of every part.
 """
@@ -6,9 +6,12 @@ An encoder takes the rows of a batch and its parts and returns the states of eve
 from collections.abc import Callable
 from typing import Any
 
-from brodmann.models import shared, single
+from brodmann.models import adapters, ca_mtl, pals, shared, single
 
 ARCHITECTURES: dict[str, Callable[..., Any]] = {
     "shared": shared.build,
     "single": single.build,
+    "ca_mtl": ca_mtl.build,
+    "pals": pals.build,
+    "adapters": adapters.build,
 }

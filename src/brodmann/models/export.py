@@ -26,6 +26,15 @@ ONNX_INSTALL = "pip install 'brodmann[onnx]'"
 CLOSE = 1e-4  # how far ONNX Runtime may be from torch
 
 
+def _check_plain(model: Any) -> None:
+    """What is conditioned on the task has no place in a model that knows one task."""
+    if model.settings.architecture not in ("shared", "single"):
+        raise InputError(
+            f"architecture '{model.settings.architecture}' adds modules that transformers' own "
+            "classes cannot hold: export works for 'shared' and 'single'"
+        )
+
+
 def stock_model(model: Any, task: str, *, zeroed: bool = False) -> Any:
     """One task as transformers' own class, with label names; the weights are copies.
 
@@ -33,6 +42,7 @@ def stock_model(model: Any, task: str, *, zeroed: bool = False) -> Any:
     zeros, which gives the same answers but saves nothing.
     """
     spec = model.spec(task)
+    _check_plain(model)
     head = model.heads[module_key(task)]
     if head.slot is None:
         raise InputError(
@@ -119,6 +129,7 @@ class _TaskAlone(nn.Module):
 
     def __init__(self, model: Any, task: str) -> None:
         super().__init__()
+        _check_plain(model)
         self.encoder = model.encoder.backbone_of(task)
         self.head = model.heads[module_key(task)]
         spec = model.spec(task)

@@ -21,6 +21,14 @@ _QKV = {"query": "heads", "key": "heads", "value": "heads"}
 
 
 @dataclass(frozen=True)
+class Residual:
+    """In a layer that normalises after adding: what is added, and the norm of the sum."""
+
+    added: str
+    norm: str
+
+
+@dataclass(frozen=True)
 class Family:
     """Paths from the bare model (what AutoModel returns) to its parts."""
 
@@ -31,6 +39,7 @@ class Family:
     projections: Mapping[str, str]  # in `attention`: what makes the heads, with its layout
     counts: tuple[str, ...] = ()  # attributes of `attention`: heads, and their whole width
     shared_layers: bool = False  # ALBERT: one layer called again and again
+    residuals: tuple[Residual, Residual] | None = None  # after attention, after the feed-forward
 
     @property
     def grouped(self) -> bool:
@@ -38,16 +47,25 @@ class Family:
 
 
 _COUNTS = ("num_attention_heads", "all_head_size")
+_FEED_FORWARD = Residual("output.dropout", "output.LayerNorm")
 _BERT = Family(
-    ("embeddings",), "encoder.layer", "attention.self", "attention.output.dense", _QKV, _COUNTS
+    ("embeddings",),
+    "encoder.layer",
+    "attention.self",
+    "attention.output.dense",
+    _QKV,
+    _COUNTS,
+    residuals=(Residual("attention.output.dropout", "attention.output.LayerNorm"), _FEED_FORWARD),
 )
 _DEBERTA = replace(
     _BERT,
+    residuals=None,  # its attention has other masks and positions
     projections={"in_proj": "triples", "q_bias": "heads", "v_bias": "heads"}
     | {"pos_proj": "heads", "pos_q_proj": "heads"},
 )
 _DEBERTA_V2 = replace(
     _BERT,
+    residuals=None,
     projections={f"{name}_proj": "heads" for name in ("query", "key", "value")}
     | {"pos_key_proj": "heads", "pos_query_proj": "heads"},
 )
@@ -68,6 +86,7 @@ FAMILIES: dict[str, Family] = {
         attention="attention.attn",
         output="attention.attn.o",
         projections={"q": "heads", "k": "heads", "v": "heads"},
+        residuals=(Residual("attention.dropout", "attention.LayerNorm"), _FEED_FORWARD),
     ),
     "deberta": _DEBERTA,
     "deberta-v2": _DEBERTA_V2,
@@ -207,6 +226,33 @@ def _shared_slots(model: Any, family: Family) -> list[HeadSlot]:
             served = tuple(call * inner + place for call in calls)
             slots.append(HeadSlot(attention, layer.get_submodule(family.output), served))
     return slots
+
+
+@dataclass(frozen=True)
+class ResidualSlot:
+    """A residual of one layer: the module whose output is added, and the norm of the sum."""
+
+    added: nn.Module
+    norm: nn.Module
+
+
+def residual_slots(model: Any, architecture: str) -> list[tuple[ResidualSlot, ResidualSlot]]:
+    """(after attention, after the feed-forward) of every layer."""
+    residuals = family_of(model).residuals
+    if residuals is None:
+        known = ", ".join(name for name, family in FAMILIES.items() if family.residuals is not None)
+        raise InputError(
+            f"architecture '{architecture}': the residuals of {model.config.model_type} are not "
+            f"known here: use one of {known}, or add them to FAMILIES"
+        )
+    first, second = residuals
+    return [
+        (
+            ResidualSlot(layer.get_submodule(first.added), layer.get_submodule(first.norm)),
+            ResidualSlot(layer.get_submodule(second.added), layer.get_submodule(second.norm)),
+        )
+        for layer in layers_of(model)
+    ]
 
 
 REMOVED = "removed_heads"  # in a configuration: layer (as text) → heads that were cut for good

@@ -23,9 +23,11 @@ from brodmann.errors import InputError, did_you_mean
 from brodmann.models import ARCHITECTURES
 from brodmann.models import backbone as backbones
 from brodmann.models.families import bare_models
+from brodmann.models.task_context import checkpoint_contexts
 from brodmann.models.task_heads import TaskHead, module_key
 
 FORMAT = "brodmann multi-task model"
+STARTS = ("random", "xavier")  # of a new task, besides another task
 SHORTEST = 8  # tokens: special ones and a few words
 
 
@@ -65,7 +67,11 @@ class MultiTaskModel(nn.Module):
         self.config = backbone.model.config
         self.settings.max_length = _checked_length(settings, self.config, self.tokenizer)
         build = ARCHITECTURES[settings.architecture]
-        self.encoder = build(backbone.model, specs, **(settings.parameters or {}))
+        with torch.random.fork_rng():  # new modules start from the seed
+            torch.manual_seed(settings.seed)
+            self.encoder = build(
+                backbone.model, specs, settings.max_length, **(settings.parameters or {})
+            )
         self.heads = nn.ModuleDict()
         for place, spec in enumerate(specs):
             kind = KINDS[spec.kind]
@@ -145,6 +151,46 @@ class MultiTaskModel(nn.Module):
         backbone = backbones.Backbone(self.settings.backbone, bare, self.tokenizer)
         return type(self)(backbone, specs, settings)
 
+    def add_task(self, task: Task | TaskSpec, *, like: str = "random", head: str = "new") -> None:
+        """One more task for a trained model; everything it had stays as it is.
+
+        `like` names the task whose own parameters (the row of the task embedding, under `ca_mtl`)
+        are copied, or is "random" or "xavier". `head` is "new", or "like" for a copy of that task's
+        output head, where it has the same form.
+        """
+        spec = task.spec if isinstance(task, Task) else task
+        if spec.name in self.specs:
+            raise InputError(f"the model already has a task '{spec.name}'")
+        if like not in (*self.specs, *STARTS):
+            raise InputError(f"like = '{like}'{did_you_mean(like, [*self.specs, *STARTS])}")
+        kind, seed = KINDS[spec.kind], self.settings.seed * 1000 + len(self.specs)
+        if head == "like":
+            own = self.heads[module_key(like)] if like in self.specs else None
+            source = self.specs.get(like)
+            if own is None or source is None or not _same_head(source, spec):
+                raise InputError(
+                    f"head = 'like': '{like}' has no output head of {spec.name}'s form "
+                    f"({kind.HEAD}, {kind.outputs(spec)} outputs)"
+                )
+            new = copy.deepcopy(own)
+        elif head == "new":
+            new = TaskHead(self.config, kind.HEAD, kind.outputs(spec), seed)
+        else:
+            raise InputError(f"head = '{head}'{did_you_mean(head, ['new', 'like'])}")
+        with torch.random.fork_rng():
+            torch.manual_seed(seed)
+            self.encoder.add_task(spec.name, like)
+        self.heads[module_key(spec.name)] = new.to(self.device)
+        self.specs[spec.name] = spec
+
+    def train_only(self, task: str) -> None:
+        """Freeze everything but what is this task's alone: its head, and its own modules."""
+        self.spec(task)
+        self.requires_grad_(False)
+        self.heads[module_key(task)].requires_grad_(True)
+        for parameter in self.encoder.task_parameters(task):
+            parameter.requires_grad_(True)
+
     @property
     def device(self) -> torch.device:
         return next(self.parameters()).device
@@ -164,7 +210,9 @@ class MultiTaskModel(nn.Module):
     def enable_gradient_checkpointing(self) -> None:
         """Compute activations twice instead of keeping them: less memory, more time."""
         for inner in self.bare_models():
-            inner.gradient_checkpointing_enable({"use_reentrant": False})
+            inner.gradient_checkpointing_enable(
+                {"use_reentrant": False, "context_fn": checkpoint_contexts}
+            )
 
     def encode(self, spec: TaskSpec, examples: Sequence[Example], *, cache: bool = True) -> Encoded:
         """Examples as this model reads them."""
@@ -286,6 +334,11 @@ def _load(cls: type[MultiTaskModel], folder: Path) -> MultiTaskModel:
     return model.eval()
 
 
+def _same_head(one: TaskSpec, other: TaskSpec) -> bool:
+    kinds = KINDS[one.kind], KINDS[other.kind]
+    return kinds[0].HEAD == kinds[1].HEAD and kinds[0].outputs(one) == kinds[1].outputs(other)
+
+
 def weights_digest(state: Mapping[str, Tensor]) -> str:
     """A model that was trained again is another one."""
     found = hashlib.sha256()
@@ -305,7 +358,7 @@ def is_model_folder(folder: Path) -> bool:
 def check_architecture(name: str, parameters: Mapping[str, Any]) -> None:
     if name not in ARCHITECTURES:
         raise InputError(f"unknown architecture '{name}'{did_you_mean(name, ARCHITECTURES)}")
-    known = list(inspect.signature(ARCHITECTURES[name]).parameters)[2:]
+    known = list(inspect.signature(ARCHITECTURES[name]).parameters)[3:]
     for key in parameters:
         if key not in known:
             hint = did_you_mean(key, known)

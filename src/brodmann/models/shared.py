@@ -25,6 +25,13 @@ class SharedEncoder(nn.Module):
         """The transformers model that reads this task."""
         return self.backbone
 
+    def task_parameters(self, task: str) -> list[nn.Parameter]:
+        """What is this task's alone: nothing in the encoder."""
+        return []
+
+    def add_task(self, name: str, like: str) -> None:
+        """Nothing to add: the encoder does not know the tasks."""
+
     def forward(self, inputs: dict[str, Tensor], parts: Sequence[Part]) -> list[Any]:
         """The states of every part."""
         states = self.backbone(**inputs)
@@ -41,5 +48,5 @@ def rows_of(states: Any, rows: slice) -> Any:
     return type(states)(**fields)
 
 
-def build(backbone: Any, specs: Sequence[TaskSpec]) -> SharedEncoder:
+def build(backbone: Any, specs: Sequence[TaskSpec], max_length: int) -> SharedEncoder:
     return SharedEncoder(backbone)

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from brodmann.data.batches import Part
 from brodmann.data.tasks import TaskSpec
+from brodmann.errors import InputError
 from brodmann.models.task_heads import module_key
 
 
@@ -31,6 +32,20 @@ class SingleEncoders(nn.Module):
         """The transformers model that reads this task."""
         return self.backbones[module_key(task)]
 
+    def task_parameters(self, task: str) -> list[nn.Parameter]:
+        """What is this task's alone: its whole encoder."""
+        return list(self.backbones[module_key(task)].parameters())
+
+    def add_task(self, name: str, like: str) -> None:
+        """A copy of another task's encoder."""
+        if module_key(like) not in self.backbones:
+            raise InputError(
+                f"like = '{like}': in 'single' a new task starts from another task's encoder"
+            )
+        source = self.backbones[module_key(like)]
+        same = {id(source.config): source.config}
+        self.backbones[module_key(name)] = copy.deepcopy(source, same)
+
     def forward(self, inputs: dict[str, Tensor], parts: Sequence[Part]) -> list[Any]:
         return [
             self.backbones[module_key(part.task)](**{k: v[part.rows] for k, v in inputs.items()})
@@ -38,5 +53,5 @@ class SingleEncoders(nn.Module):
         ]
 
 
-def build(backbone: Any, specs: Sequence[TaskSpec]) -> SingleEncoders:
+def build(backbone: Any, specs: Sequence[TaskSpec], max_length: int) -> SingleEncoders:
     return SingleEncoders(backbone, [spec.name for spec in specs])

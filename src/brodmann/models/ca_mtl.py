@@ -1,0 +1,249 @@
+"""`ca_mtl`: one encoder, conditioned on the task in four places, half of its layers frozen.
+
+Its modules, each with its equation, are in `models/conditional.py`; here they are put in their
+places. The backbone itself stays as transformers made it: hooks at its slots hand the states over.
+
+- attention: a bias on the scores of every layer;
+- alignment: between the embeddings and the first layer;
+- norms: the output norms of the top half of the layers (`norms="both"`: attention norms too);
+- bottleneck: `"base"` inside the top layer, before its last residual; `"large"` a skip stack along
+  all layers, $c_j = CFF_j(h_j + c_{j-1})$, whose last is the encoder's output.
+
+With `bottleneck="none"` the model equals the pretrained one at the start. Embeddings and the lowest
+`frozen` share of layers do not train; whatever is conditional does.
+
+Reference: Pilault et al. 2021, "Conditionally Adaptive Multi-Task Learning: Improving Transfer
+Learning in NLP Using Fewer Parameters & Less Data", §2.1.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from brodmann.data.batches import Part
+from brodmann.data.tasks import TaskSpec
+from brodmann.errors import InputError, did_you_mean
+from brodmann.models.backbone import freeze
+from brodmann.models.conditional import (
+    ACTIVATIONS,
+    EMBEDDING_SPREAD,
+    ConditionalAlignment,
+    ConditionalAttention,
+    ConditionalBottleneck,
+    ConditionalNorm,
+    TaskEmbedding,
+    conditioned,
+)
+from brodmann.models.families import layers_of, residual_slots
+from brodmann.models.shared import rows_of
+from brodmann.models.task_context import of_parts, task_context
+from brodmann.models.task_heads import module_key
+
+
+class ConditionedEncoder(nn.Module):
+    """A backbone whose slots are conditioned on the tasks of the batch."""
+
+    one_pass = False  # every task sees states of its own
+
+    def __init__(
+        self,
+        backbone: Any,
+        names: Sequence[str],
+        max_length: int,
+        *,
+        attention: bool,
+        blocks: int | None,
+        alignment: str,
+        norms: str,
+        bottleneck: str,
+        activation: str | None,
+    ) -> None:
+        super().__init__()
+        self.backbone = backbone
+        size = int(backbone.config.hidden_size)
+        layers = layers_of(backbone)
+        slots = residual_slots(backbone, "ca_mtl")
+        self.embedding = TaskEmbedding(names, size)
+        self.attention = nn.ModuleList()
+        self.norms = nn.ModuleList()
+        self.bottlenecks = nn.ModuleList()
+        self.alignment: ConditionalAlignment | None = None
+        if alignment != "none":
+            self.alignment = ConditionalAlignment(names, size, alignment)
+            hook = partial(_align, self.alignment)
+            layers[0].register_forward_pre_hook(hook, with_kwargs=True)
+        if attention:
+            for layer in layers:
+                bias = ConditionalAttention(size, max_length, blocks)
+                self.attention.append(bias)
+                hook = partial(_add_bias, bias)
+                layer.register_forward_pre_hook(hook, with_kwargs=True)
+        top = range(len(layers) - len(layers) // 2, len(layers))
+        for place in top if norms != "none" else ():
+            named = slots[place] if norms == "both" else slots[place][1:]
+            for slot in named:
+                norm = ConditionalNorm(size)
+                self.norms.append(norm)
+                slot.norm.register_forward_hook(partial(_condition_norm, norm))
+        if bottleneck == "base":
+            narrow = ConditionalBottleneck(size, activation)
+            self.bottlenecks.append(narrow)
+            slots[-1][1].added.register_forward_hook(partial(_narrow, narrow))
+        elif bottleneck == "large":
+            for place, layer in enumerate(layers):
+                narrow = ConditionalBottleneck(size, activation)
+                self.bottlenecks.append(narrow)
+                last = place == len(layers) - 1
+                hook = partial(_skip, narrow, place, last)
+                layer.register_forward_hook(hook)
+
+    def backbone_of(self, task: str) -> Any:
+        """The transformers model that reads this task."""
+        return self.backbone
+
+    def forward(self, inputs: dict[str, Tensor], parts: Sequence[Part]) -> list[Any]:
+        context = of_parts(parts, inputs["input_ids"].device)
+        context.kept["z"] = self.embedding(context)
+        with task_context(context):
+            states = self.backbone(**inputs)
+        return [states] if len(parts) == 1 else [rows_of(states, part.rows) for part in parts]
+
+    def task_parameters(self, task: str) -> list[nn.Parameter]:
+        """What is this task's alone."""
+        key = module_key(task)
+        own = [self.embedding.rows[key]]
+        if self.alignment is not None and key in self.alignment.matrices:
+            own.append(self.alignment.matrices[key])
+        return own
+
+    def add_task(self, name: str, like: str) -> None:
+        """One more row of the task embedding: another task's, or drawn anew."""
+        rows, key = self.embedding.rows, module_key(like)
+        if key in rows:
+            new = rows[key].detach().clone()
+        else:
+            new = torch.empty_like(next(iter(rows.values())))
+            if like == "random":
+                nn.init.normal_(new, std=EMBEDDING_SPREAD)
+            else:
+                nn.init.xavier_uniform_(new[None])
+        rows[module_key(name)] = nn.Parameter(new)
+        if self.alignment is not None and self.alignment.form == "separate":
+            matrices = self.alignment.matrices
+            start = matrices[key].detach().clone() if key in matrices else torch.eye(len(new))
+            matrices[module_key(name)] = nn.Parameter(start.to(new))
+
+
+def _align(
+    alignment: ConditionalAlignment,
+    _: nn.Module,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    z, context = conditioned()
+    if args:
+        return (alignment(args[0], z, context), *args[1:]), kwargs
+    return args, kwargs | {"hidden_states": alignment(kwargs["hidden_states"], z, context)}
+
+
+def _add_bias(
+    bias: ConditionalAttention,
+    _: nn.Module,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The task's bias joins the layer's mask: none, boolean (SDPA) or additive (eager)."""
+    z, context = conditioned()
+    states = args[0] if args else kwargs["hidden_states"]
+    mask = args[1] if len(args) > 1 else kwargs.get("attention_mask")
+    added = bias(z, context, states.shape[1])
+    if mask is not None and mask.dtype == torch.bool:
+        added = torch.where(mask, added, torch.finfo(added.dtype).min)
+    elif mask is not None:
+        added = mask + added
+    if len(args) > 1:
+        return (args[0], added, *args[2:]), kwargs
+    return args, kwargs | {"attention_mask": added}
+
+
+def _condition_norm(
+    norm: ConditionalNorm,
+    module: nn.LayerNorm,
+    _: Any,
+    normed: Tensor,
+) -> Tensor:
+    z, context = conditioned()
+    found: Tensor = norm(normed, module.bias, z, context)
+    return found
+
+
+def _narrow(narrow: ConditionalBottleneck, _: nn.Module, __: Any, states: Tensor) -> Tensor:
+    z, context = conditioned()
+    found: Tensor = narrow(states, z, context)
+    return found
+
+
+def _skip(
+    narrow: ConditionalBottleneck,
+    place: int,
+    last: bool,
+    _: nn.Module,
+    __: Any,
+    output: Any,
+) -> Any:
+    """One storey of the skip stack; under its own name, since checkpoints compute layers again."""
+    z, context = conditioned()
+    states = output[0] if isinstance(output, tuple) else output
+    below = context.kept.get(("skip", place - 1))
+    found = narrow(states if below is None else states + below, z, context)
+    context.kept["skip", place] = found
+    if not last:
+        return None
+    return (found, *output[1:]) if isinstance(output, tuple) else found
+
+
+def build(
+    backbone: Any,
+    specs: Sequence[TaskSpec],
+    max_length: int,
+    *,
+    attention: bool = True,
+    blocks: int | None = None,
+    alignment: str = "linear",
+    norms: str = "output",
+    bottleneck: str = "base",
+    activation: str | None = None,
+    frozen: float = 0.5,
+) -> ConditionedEncoder:
+    """`blocks=1` is the full-block variant; `frozen` the share of layers that do not train."""
+    for name, value, allowed in (
+        ("alignment", alignment, ("linear", "film", "separate", "none")),
+        ("norms", norms, ("output", "both", "none")),
+        ("bottleneck", bottleneck, ("base", "large", "none")),
+        ("activation", activation, (None, *ACTIVATIONS)),
+        ("attention", attention, (True, False)),
+    ):
+        if value not in allowed:
+            words = ", ".join(str(one) for one in allowed if one is not None)
+            hint = did_you_mean(str(value), [str(one) for one in allowed])
+            raise InputError(f"ca_mtl: {name} = {value!r}{hint}: expected one of {words}")
+    if blocks is not None and (not isinstance(blocks, int) or not 1 <= blocks <= max_length):
+        raise InputError(f"ca_mtl: blocks = {blocks!r}: expected a number from 1 to {max_length}")
+    if isinstance(frozen, str | bool) or not 0 <= frozen <= 1:
+        raise InputError(f"ca_mtl: frozen = {frozen!r}: expected a share from 0 to 1")
+    encoder = ConditionedEncoder(
+        backbone,
+        [spec.name for spec in specs],
+        max_length,
+        attention=attention,
+        blocks=blocks,
+        alignment=alignment,
+        norms=norms,
+        bottleneck=bottleneck,
+        activation=activation,
+    )
+    freeze(backbone, frozen)
+    return encoder

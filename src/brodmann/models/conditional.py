@@ -1,0 +1,162 @@
+r"""Modules that a task embedding conditions: one pretrained network, a little different a task.
+
+$$\varphi(W \mid z) = (1 + \gamma(z)) \odot W + \beta(z)$$
+
+where $z$ is the task's embedding and $\gamma$, $\beta$ are linear in it (FiLM, Perez et al. 2018).
+Both start at zero, so that every module starts as the identity (the bottleneck apart, which has new
+weights). Everything is computed once per task of the batch and then spread over its rows.
+
+Reference: Pilault et al. 2021, "Conditionally Adaptive Multi-Task Learning", §2.1.
+"""
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from brodmann.models.task_context import TaskContext, current
+from brodmann.models.task_heads import module_key
+
+EMBEDDING_SPREAD = 0.02  # as transformers starts its embeddings
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "gelu": nn.functional.gelu,
+    "relu": nn.functional.relu,
+    "tanh": torch.tanh,
+}
+
+
+class TaskEmbedding(nn.Module):
+    """$z_i$: one row a task, through one linear map that all tasks share."""
+
+    def __init__(self, tasks: Sequence[str], size: int) -> None:
+        super().__init__()
+        # A parameter a task: one that is not in the batch has no gradient and does not move.
+        self.rows = nn.ParameterDict(
+            {module_key(task): EMBEDDING_SPREAD * torch.randn(size) for task in tasks}
+        )
+        self.transform = nn.Linear(size, size, bias=False)
+
+    def forward(self, context: TaskContext) -> Tensor:
+        """(task of the batch, size); once a forward pass, kept in its context as "z"."""
+        rows = torch.stack([self.rows[module_key(task)] for task in context.tasks])
+        z: Tensor = self.transform(rows)
+        return z
+
+
+class FiLM(nn.Module):
+    """$\\gamma(z)$ and $\\beta(z)$, both zero at the start."""
+
+    def __init__(self, size: int, width: int) -> None:
+        super().__init__()
+        self.both = nn.Linear(size, 2 * width)
+        nn.init.zeros_(self.both.weight)
+        nn.init.zeros_(self.both.bias)
+
+    def forward(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        scale, shift = self.both(z).chunk(2, dim=-1)
+        return scale, shift
+
+
+class ConditionalAttention(nn.Module):
+    r"""$\mathrm{softmax}[M(z) + QK^T/\sqrt{d}]V$ with $M(z) = \bigoplus_n \varphi(A_n \mid z)$.
+
+    $N$ blocks of ⌈L/N⌉ square along the diagonal, cut to L; γ and β have one value a column;
+    outside the blocks M adds nothing. The same for all heads of a layer.
+    """
+
+    inside: Tensor
+
+    def __init__(self, size: int, length: int, blocks: int | None) -> None:
+        super().__init__()
+        count = max(1, size // length) if blocks is None else blocks
+        side = -(-length // count)
+        self.blocks = nn.Parameter(torch.zeros(count, side, side))
+        self.film = FiLM(size, length)
+        place = torch.arange(length) // side
+        inside = (place[:, None] == place[None, :]).float()
+        self.register_buffer("inside", inside, persistent=False)
+
+    def forward(self, z: Tensor, context: TaskContext, tokens: int) -> Tensor:
+        """(row or 1, 1, token, token), to be added to the scores."""
+        scale, shift = self.film(z)
+        base = _block_diagonal(self.blocks)[:tokens, :tokens]
+        scale, shift = scale[:, None, :tokens], shift[:, None, :tokens]
+        bias = (1 + scale) * base + shift * self.inside[:tokens, :tokens]
+        return context.spread(bias)[:, None]
+
+
+def _block_diagonal(blocks: Tensor) -> Tensor:
+    """(block, side, side) → (block · side, block · side)"""
+    count, side, _ = blocks.shape
+    whole = blocks.new_zeros(count, side, count, side)
+    each = torch.arange(count, device=blocks.device)
+    whole[each, :, each, :] = blocks
+    return whole.reshape(count * side, count * side)
+
+
+class ConditionalAlignment(nn.Module):
+    r"""$x R\, \mathrm{diag}(1 + \gamma(z)) + \beta(z)$ between the embeddings and the first layer.
+
+    `form`: "linear" has one $R$, the identity at the start; "film" none; "separate" one $R_i$ a
+    task and no embedding (Wu et al. 2020).
+    """
+
+    def __init__(self, tasks: Sequence[str], size: int, form: str) -> None:
+        super().__init__()
+        self.form = form
+        self.film = None if form == "separate" else FiLM(size, size)
+        keys = {"linear": ["all"], "film": [], "separate": [module_key(task) for task in tasks]}
+        self.matrices = nn.ParameterDict({key: torch.eye(size) for key in keys[form]})
+
+    def forward(self, states: Tensor, z: Tensor, context: TaskContext) -> Tensor:
+        if self.form == "separate":
+            parts = [
+                states[rows] @ self.matrices[module_key(task)]
+                for task, rows in zip(context.tasks, context.rows, strict=True)
+            ]
+            return torch.cat(parts)
+        assert self.film is not None
+        if self.form == "linear":
+            states = states @ self.matrices["all"]
+        scale, shift = (context.spread(value)[:, None] for value in self.film(z))
+        return states * (1 + scale) + shift
+
+
+class ConditionalNorm(nn.Module):
+    r"""Gain $(1 + \gamma(z))\,w$ and bias $b + \beta(z)$, with $w$, $b$ of the pretrained norm.
+
+    Written on the norm's own output $y = w\hat{x} + b$: $(1 + \gamma) y + \beta - \gamma b$, which
+    is $y$ to the bit where γ and β are zero.
+    """
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.film = FiLM(size, size)
+
+    def forward(self, normed: Tensor, bias: Tensor, z: Tensor, context: TaskContext) -> Tensor:
+        scale, shift = self.film(z)
+        shift = shift - scale * bias
+        return normed * (1 + context.spread(scale)[:, None]) + context.spread(shift)[:, None]
+
+
+class ConditionalBottleneck(nn.Module):
+    """CFF: FiLM, then down to a third of the width and up again."""
+
+    def __init__(self, size: int, activation: str | None) -> None:
+        super().__init__()
+        self.film = FiLM(size, size)
+        self.down = nn.Linear(size, size // 3)
+        self.up = nn.Linear(size // 3, size)
+        self.activation = None if activation is None else ACTIVATIONS[activation]
+
+    def forward(self, states: Tensor, z: Tensor, context: TaskContext) -> Tensor:
+        scale, shift = (context.spread(value)[:, None] for value in self.film(z))
+        narrow = self.down(states * (1 + scale) + shift)
+        found: Tensor = self.up(narrow if self.activation is None else self.activation(narrow))
+        return found
+
+
+def conditioned() -> tuple[Tensor, TaskContext]:
+    """z of the tasks in the batch that is being read, and the batch's context."""
+    context = current()
+    return context.kept["z"], context

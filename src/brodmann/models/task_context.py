@@ -1,0 +1,66 @@
+"""Which task each row of the batch belongs to, for modules deep inside a backbone.
+
+The encoder sets the context for the length of its forward pass; conditional modules read it there.
+Gradient checkpointing computes again during the backward pass, when the forward is long over: every
+checkpoint brings its own context back (`checkpoint_contexts`).
+"""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from brodmann.data.batches import Part
+from brodmann.errors import InputError
+
+
+@dataclass
+class TaskContext:
+    """The tasks of one batch, each with its rows side by side."""
+
+    tasks: tuple[str, ...]
+    rows: tuple[slice, ...]
+    of_row: Tensor  # (row,) → place in `tasks`
+    kept: dict[Any, Any] = field(default_factory=dict)  # what modules share in this one forward
+
+    def spread(self, values: Tensor) -> Tensor:
+        """(task, …) → (row, …); one task alone stays (1, …) and is broadcast."""
+        return values if len(self.tasks) == 1 else values[self.of_row]
+
+
+_current: ContextVar[TaskContext | None] = ContextVar("task_context", default=None)
+
+
+def of_parts(parts: Sequence[Part], device: torch.device) -> TaskContext:
+    counts = torch.tensor([part.rows.stop - part.rows.start for part in parts], device=device)
+    of_row = torch.repeat_interleave(torch.arange(len(parts), device=device), counts)
+    return TaskContext(
+        tuple(part.task for part in parts), tuple(part.rows for part in parts), of_row
+    )
+
+
+def current() -> TaskContext:
+    found = _current.get()
+    if found is None:
+        raise InputError(
+            "this encoder is conditioned on the task: call the multi-task model, not its backbone"
+        )
+    return found
+
+
+@contextlib.contextmanager
+def task_context(context: TaskContext | None) -> Iterator[None]:
+    token = _current.set(context)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def checkpoint_contexts() -> tuple[Any, Any]:
+    """For torch's checkpoint: nothing now, this very context when it computes again."""
+    return contextlib.nullcontext(), task_context(_current.get())
