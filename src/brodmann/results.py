@@ -11,6 +11,7 @@ from brodmann.artifacts import Array, read_json, write_json
 from brodmann.errors import InputError, did_you_mean
 
 Head = tuple[int, int]  # (layer, head), counted from 0
+LOWER_IS_BETTER = ("mean_squared_error",)  # metrics that are errors
 
 
 def share_of(alpha: float, count: int) -> int:
@@ -173,6 +174,22 @@ class Dissociation:
     curve: list[dict[str, Any]]  # the same over other shares
     settings: dict[str, Any]
 
+    def check_shape(self) -> None:
+        """Every list has an entry a task."""
+        count = len(self.tasks)
+        rows: list[list[Any]] = [self.performance, self.pairwise, self.verdicts, self.overlap]
+        lists: list[list[Any]] = [
+            *rows,
+            self.base,
+            self.per_task,
+            self.random,
+            self.p_values,
+            self.heads_per_layer,
+        ]
+        lists += [row for matrix in rows for row in matrix]
+        if any(len(values) != count for values in lists):
+            raise ValueError(f"its lists do not fit its {count} tasks")
+
     def summary(self) -> dict[str, Any]:
         """The numbers that a table of several runs needs, without the heads themselves."""
         left_out = ("heads", "curve", "settings")
@@ -203,6 +220,7 @@ class Dissociation:
         document.pop("schema_version", None)
         try:
             result = cls(**document)
+            result.check_shape()
             result.heads = [[(layer, head) for layer, head in chosen] for chosen in result.heads]
         except (TypeError, ValueError) as error:
             raise InputError(f"{path}: not a dissociation ({error})") from None

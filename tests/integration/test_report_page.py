@@ -178,8 +178,10 @@ def test_everything_can_be_reached_from_the_keyboard(opened: Any) -> None:
     assert "layer 1, head 1" in opened.locator("#tip").inner_text()
     opened.keyboard.press("Enter")
     assert "layer 1, head 1 (kept)" in opened.locator("#profile").inner_text()
+    assert opened.locator(".frame.same").count() == len(TASKS) + 1
     opened.keyboard.press("Escape")
     assert not opened.locator("#tip").is_visible()
+    assert "(kept)" not in opened.locator("#profile").inner_text()
 
 
 def test_the_configuration_can_be_unfolded_and_read(opened: Any) -> None:

@@ -28,6 +28,7 @@ from brodmann.artifacts import Array
 from brodmann.data.outcomes import resampled_scores
 from brodmann.data.tasks import TaskSpec
 from brodmann.errors import InputError
+from brodmann.results import LOWER_IS_BETTER
 
 SIGNIFICANT = 0.05
 RESAMPLES = 10_000
@@ -118,7 +119,11 @@ def compare(
     for place, task in enumerate(names):
         for arm, scores in _resampled(arms, task, resamples, seed + place).items():
             means[arm][task] = scores
-    table = {arm: _scores(runs, names) for arm, runs in arms.items()}
+    specs = arms[baseline][0].specs
+    errors = {task for task in names if specs[task].metric in LOWER_IS_BETTER}
+    # An error does not add up with scores: the average is over the other tasks, if there are some.
+    averaged = [task for task in names if task not in errors] or names
+    table = {arm: _scores(runs, names, averaged) for arm, runs in arms.items()}
     return {
         "tasks": names,
         "metrics": [arms[baseline][0].specs[task].metric for task in names],
@@ -129,7 +134,15 @@ def compare(
                 **table[arm],
                 "against": None
                 if arm == baseline
-                else _against(table[arm], table[baseline], means[arm], means[baseline], names),
+                else _against(
+                    table[arm],
+                    table[baseline],
+                    means[arm],
+                    means[baseline],
+                    names,
+                    averaged,
+                    errors,
+                ),
             }
             for arm in arms
         },
@@ -165,7 +178,8 @@ def _check(arms: Mapping[str, Sequence[Run]], names: Sequence[str]) -> None:
                     raise InputError(f"{run.name}: task '{task}' was judged by another metric")
 
 
-def _scores(runs: Sequence[Run], names: Sequence[str]) -> dict[str, Any]:
+def _scores(runs: Sequence[Run], names: Sequence[str], averaged: Sequence[str]) -> dict[str, Any]:
+    places = [names.index(task) for task in averaged]
     by_seed = np.array([[float(run.score(task)[0]) for task in names] for run in runs])
     found = [run.dissociation for run in runs if run.dissociation is not None]
     return {
@@ -173,9 +187,11 @@ def _scores(runs: Sequence[Run], names: Sequence[str]) -> dict[str, Any]:
         "runs": [run.name for run in runs],
         "scores": {task: by_seed[:, place].tolist() for place, task in enumerate(names)},
         "per_task": {task: mean_and_spread(by_seed[:, i]) for i, task in enumerate(names)},
-        "average": mean_and_spread(by_seed.mean(axis=1)),
+        "average": mean_and_spread(by_seed[:, places].mean(axis=1)),
         # How unevenly the tasks fare: the spread of scores over tasks (Pilault et al. 2021).
-        "task_sigma": mean_and_spread(by_seed.std(axis=1, ddof=1)) if len(names) > 1 else None,
+        "task_sigma": mean_and_spread(by_seed[:, places].std(axis=1, ddof=1))
+        if len(places) > 1
+        else None,
         "dissociation": mean_and_spread(found) if found else None,
     }
 
@@ -186,15 +202,20 @@ def _against(
     drawn: Mapping[str, Array],
     drawn_baseline: Mapping[str, Array],
     names: Sequence[str],
+    averaged: Sequence[str],
+    errors: set[str],
 ) -> dict[str, Any]:
     """Differences to the baseline; the average over tasks resamples every task's examples."""
     per_task = {}
     for task in names:
         observed = arm["per_task"][task][0] - baseline["per_task"][task][0]
         per_task[task] = _tested(observed, drawn[task] - drawn_baseline[task])
-    together = np.mean([drawn[task] - drawn_baseline[task] for task in names], axis=0)
+    together = np.mean([drawn[task] - drawn_baseline[task] for task in averaged], axis=0)
     observed = arm["average"][0] - baseline["average"][0]
-    differences = [entry["difference"] for entry in per_task.values()]
+    differences = [
+        -entry["difference"] if task in errors else entry["difference"]
+        for task, entry in per_task.items()
+    ]
     return {
         "per_task": per_task,
         "average": _tested(observed, together),

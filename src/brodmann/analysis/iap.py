@@ -28,9 +28,8 @@ from brodmann.data.kinds import trivial_score
 from brodmann.data.outcomes import outcomes, resampled_scores
 from brodmann.data.tasks import Task
 from brodmann.errors import InputError
-from brodmann.results import Dissociation, Head, HeadScores, share_of
+from brodmann.results import LOWER_IS_BETTER, Dissociation, Head, HeadScores, share_of
 
-LOWER_IS_BETTER = ("mean_squared_error",)
 LEVEL = 0.95
 FEWEST_DEFINED = 0.95  # share of the resamples in which a D must exist to have an interval
 Progress = Callable[[int], None]

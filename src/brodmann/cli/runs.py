@@ -196,7 +196,14 @@ def report(
     from brodmann.pipeline.report import read_study, report_on
     from brodmann.reporting.sections import sections
 
-    folders = [loaded(path, None)[0].folder if path.is_file() else path for path in paths]
+    folders = [
+        path.parent
+        if path.name == "config.toml" and (path.parent / "provenance.json").is_file()
+        else loaded(path, None)[0].folder
+        if path.is_file()
+        else path
+        for path in paths
+    ]
     if to is None and len(folders) > 1 and not text:
         raise InputError("several runs: say where their page goes, for example --to both.html")
     if text:
@@ -206,7 +213,7 @@ def report(
         console = LastingConsole()
         with view(as_json) as show:
             study = read_study(folders, show)
-        for part in drawn(sections(study)):
+        for part in drawn(sections(study), console.width):
             console.print(part, highlight=False)
         return
     with view(as_json) as show:

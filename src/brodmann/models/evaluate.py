@@ -17,6 +17,7 @@ from brodmann.data.tasks import Example, Task
 from brodmann.errors import InputError, did_you_mean
 from brodmann.models.multitask import MultiTaskModel
 from brodmann.models.precision import autocast
+from brodmann.results import LOWER_IS_BETTER
 
 Progress = Callable[[int], None]  # called with the number of items just read
 
@@ -85,8 +86,12 @@ def evaluate_task(
 
 
 def mean_primary(model: MultiTaskModel, results: Mapping[str, Evaluation]) -> float:
-    """The number that decides which checkpoint is best."""
-    values = [result.scores[model.spec(name).metric] for name, result in results.items()]
+    """The number that decides which checkpoint is best; an error counts against it."""
+    values = []
+    for name, result in results.items():
+        metric = model.spec(name).metric
+        value = result.scores[metric]
+        values.append(-value if metric in LOWER_IS_BETTER else value)
     return sum(values) / len(values)
 
 

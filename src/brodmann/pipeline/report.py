@@ -4,10 +4,11 @@ Reads a run, several runs (which are then compared), or the folder of a comparis
 transfer study. No torch is loaded.
 """
 
+import io
 from pathlib import Path
 from typing import Any
 
-from brodmann.artifacts import read_json, whole_folder, write_text
+from brodmann.artifacts import read_json, write_bytes, write_text
 from brodmann.errors import InputError
 from brodmann.reporting.html import page
 from brodmann.reporting.record import Record, Study, read_record
@@ -21,30 +22,35 @@ def report_on(folders: list[Path], report: Any, *, to: Path | None = None) -> Pa
     """Write the page, and the figures beside it; where the page is."""
     study = read_study(folders, report)
     parts = sections(study)
-    if not parts:
+    if [part.name for part in parts] in ([], ["data"]) or _nothing_done(study):
         raise InputError(f"{folders[0]}: nothing to report yet: `brodmann run` it first")
     place = (to or folders[0] / FILE).resolve()
     if place.is_dir():
         place = place / FILE
+    figures = "figures" if to is None else f"{place.stem}-figures"
     write_text(place, page(study.title, subtitle(study), parts))
-    write_figures(study, place.parent / "figures")
+    write_figures(study, place.parent / figures)
     report("report", {"file": place})
     return place
 
 
 def write_figures(study: Study, folder: Path) -> None:
     """The first run's map and dissociation as pictures for a paper."""
-    from brodmann.reporting.figures import plot
+    from brodmann.reporting.figures import plot, save
 
     run = study.first
     if run is None or (run.scores is None and run.dissociation is None):
         return
-    with whole_folder(folder) as temporary:
-        if run.scores is not None:
-            alpha = run.dissociation.alpha if run.dissociation else 0.3
-            plot(run.scores, temporary / "heads.svg", alpha=alpha)
-        if run.dissociation is not None:
-            plot(run.dissociation, temporary / "dissociation.svg")
+    alpha = run.dissociation.alpha if run.dissociation else 0.3
+    for name, result in (("heads", run.scores), ("dissociation", run.dissociation)):
+        if result is not None:
+            picture = io.BytesIO()
+            save(plot(result, alpha=alpha), picture)
+            write_bytes(folder / f"{name}.svg", picture.getvalue())
+
+
+def _nothing_done(study: Study) -> bool:
+    return bool(study.runs) and not any(run.log or run.splits or run.scores for run in study.runs)
 
 
 def read_study(folders: list[Path], report: Any) -> Study:
@@ -55,18 +61,22 @@ def read_study(folders: list[Path], report: Any) -> Study:
     if len(folders) == 1 and not (first / "config.toml").is_file():
         return _read_study_folder(first)
     runs = [read_record(folder) for folder in folders]
-    for number, run in enumerate(runs):  # one name twice would hide a run behind another
-        if any(run.name == other.name for other in runs[:number]):
-            run.name = str(folders[number])
-    comparison = _compared(folders, report) if len(folders) > 1 else None
-    return Study(" · ".join(run.name for run in runs), runs, comparison)
+    names = [run.name for run in runs]
+    for run, folder in zip(runs, folders, strict=True):
+        if names.count(run.name) > 1:  # one name twice would hide a run behind another
+            run.name = str(folder)
+    study = Study(" · ".join(run.name for run in runs), runs)
+    if len(folders) > 1:
+        study.comparison = _compared(folders, study, report)
+    return study
 
 
 def _read_study_folder(folder: Path) -> Study:
     found = {name: read_json(folder / name) for name in STUDIES if (folder / name).is_file()}
     if not found:
         raise InputError(
-            f"{folder}: neither a run (config.toml) nor a finished study ({', '.join(STUDIES)})"
+            f"{folder}: neither a run (config.toml) nor a finished study ({', '.join(STUDIES)}); "
+            "of an unfinished one name the runs, with --to"
         )
     comparison = found.get("comparison.json")
     return Study(
@@ -86,16 +96,18 @@ def _arm_runs(folder: Path, comparison: dict[str, Any]) -> list[Record]:
     return [read_record(folder / name) for name in names if (folder / name).is_dir()]
 
 
-def _compared(folders: list[Path], report: Any) -> dict[str, Any] | None:
+def _compared(folders: list[Path], study: Study, report: Any) -> dict[str, Any] | None:
     """Runs that can be compared are; others stand side by side, with the reason."""
     from brodmann.pipeline.compare import compare_runs, grouped
 
     try:
         arms = grouped(folders)
         if len(arms) < 2:
+            study.notes.append("The runs differ in their seed alone: there is nothing to compare.")
             return None
         return compare_runs(arms, lambda event, facts: None)
     except InputError as error:
+        study.notes.append(f"The runs could not be compared: {error}")
         report("note", {"text": f"not compared: {error}"})
         return None
 

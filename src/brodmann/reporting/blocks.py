@@ -68,13 +68,17 @@ class Bars:
 
 @dataclass
 class Lines:
-    """Series over one axis; a point is (x, y) or (x, y, spread)."""
+    """Series over one axis; a point is (x, y) or (x, y, spread). An empty series keeps its colour.
+
+    With `x_labels` the x of a point is a place in them.
+    """
 
     series: Mapping[str, Sequence[Sequence[float]]]
     x_title: str
     y_title: str
     caption: str
     marks: Sequence[tuple[float, str]] = ()  # vertical lines with a word
+    x_labels: Sequence[str] = ()
 
 
 @dataclass
@@ -112,18 +116,40 @@ class Section:
 
 
 def percent(value: Number, digits: int = 1) -> str:
-    return "–" if value is None else f"{100 * value:.{digits}f}"
+    return "–" if value is None else plain(100 * value, digits)
+
+
+def plain(value: float, digits: int = 1) -> str:
+    """A number with a true minus, and no minus before zero."""
+    text = f"{value:.{digits}f}"
+    if float(text) == 0:
+        return text.lstrip("-")
+    return text.replace("-", "−")
+
+
+def points(difference: float) -> str:
+    return ("+" if difference > 0 else "") + plain(100 * difference)
 
 
 def interval(ends: Interval) -> str:
-    return "" if ends is None else f"[{100 * ends[0]:.1f}, {100 * ends[1]:.1f}]"
+    return "" if ends is None else f"[{percent(ends[0])}, {percent(ends[1])}]"
+
+
+def p_value(p: float) -> str:
+    return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
+
+
+def listed(names: Sequence[str], most: int = 6) -> str:
+    """A few names in a row; of many, how many more there are."""
+    shown = list(names[:most])
+    return ", ".join(shown) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def mean_spread(value: Any) -> str:
     if value is None:
         return "–"
     mean, spread = value
-    return f"{100 * mean:.1f}" + ("" if spread is None else f" ± {100 * spread:.1f}")
+    return percent(mean) + ("" if spread is None else f" ± {percent(spread)}")
 
 
 def counted(count: int, noun: str) -> str:

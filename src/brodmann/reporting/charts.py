@@ -34,9 +34,14 @@ def style(place: int) -> tuple[str, str]:
 
 def lines(block: Lines) -> Markup:
     points = [point for series in block.series.values() for point in series]
+    if not points:
+        return Markup("")
     xs = [point[0] for point in points] + [at for at, _ in block.marks]
     ys = [point[1] + side * spread(point) for point in points for side in (-1, 1)]
-    x_ticks, y_ticks = ticks(min(xs), max(xs), 6), ticks(min(ys), max(ys))
+    y_ticks = ticks(min(ys), max(ys))
+    x_ticks = ticks(min(xs), max(xs), 6)
+    if block.x_labels:
+        x_ticks = [float(place) for place in range(len(block.x_labels))]
     x_low, x_high = min(*xs, x_ticks[0]), max(*xs, x_ticks[-1])
     y_low, y_high = min(*ys, y_ticks[0]), max(*ys, y_ticks[-1])
 
@@ -47,7 +52,8 @@ def lines(block: Lines) -> Markup:
         room = HEIGHT - TOP - BOTTOM
         return round(HEIGHT - BOTTOM - (value - y_low) / ((y_high - y_low) or 1) * room, 1)
 
-    parts = [_axes(x_ticks, y_ticks, x, y), _titles(block)]
+    words = block.x_labels or [f"{value:,.10g}" for value in x_ticks]
+    parts = [_axes(dict(zip(x_ticks, words, strict=True)), y_ticks, x, y), _titles(block)]
     for at, word in block.marks:
         parts.append(
             Markup('<line class="mark" x1="{0}" x2="{0}" y1="{1}" y2="{2}"/>').format(
@@ -62,7 +68,8 @@ def lines(block: Lines) -> Markup:
             )
         )
     for place, series in enumerate(block.series.values()):
-        parts.append(_series(series, place, x, y))
+        if series:
+            parts.append(_series(series, place, x, y))
     inside = Markup("").join(parts)
     return Markup(
         '<svg class="chart" viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>'
@@ -73,7 +80,7 @@ def spread(point: Sequence[float]) -> float:
     return point[2] if len(point) > 2 else 0.0
 
 
-def _axes(x_ticks: list[float], y_ticks: list[float], x: object, y: object) -> Markup:
+def _axes(x_ticks: dict[float, str], y_ticks: list[float], x: object, y: object) -> Markup:
     assert callable(x) and callable(y)
     parts = []
     for value in y_ticks:
@@ -87,10 +94,10 @@ def _axes(x_ticks: list[float], y_ticks: list[float], x: object, y: object) -> M
                 LEFT - 6, y(value) + 4, f"{value:,.10g}"
             )
         )
-    for value in x_ticks:
+    for value, word in x_ticks.items():
         parts.append(
             Markup('<text class="small" text-anchor="middle" x="{}" y="{}">{}</text>').format(
-                x(value), HEIGHT - BOTTOM + 16, f"{value:,.10g}"
+                x(value), HEIGHT - BOTTOM + 16, word
             )
         )
     return Markup("").join(parts)
@@ -134,9 +141,9 @@ def _series(series: Sequence[Sequence[float]], place: int, x: object, y: object)
     return Markup("").join(parts)
 
 
-def swatch(place: int) -> Markup:
+def swatch(names: Sequence[str], name: str) -> Markup:
     """A piece of the line, for the legend."""
-    colour, dash = style(place)
+    colour, dash = style(names.index(name))
     return Markup(
         '<svg class="swatch" viewBox="0 0 24 8" aria-hidden="true">'
         '<polyline class="line {}" stroke-dasharray="{}" points="0,4 24,4"/></svg>'

@@ -66,7 +66,8 @@ def _head_maps(scores: HeadScores, alpha: float) -> Any:
     ]
     for (y, x), task in zip(corners, scores.tasks, strict=True):
         values = scores.of(task)
-        picture[y : y + layers, x : x + heads] = values / (values.max() or 1.0)
+        most = float(values.max())  # leave-one-out may find no head that helps
+        picture[y : y + layers, x : x + heads] = np.maximum(values, 0) / (most if most > 0 else 1.0)
         top = np.array(scores.top(alpha, task)).reshape(-1, 2)
         axes.scatter(
             top[:, 1] + x, top[:, 0] + y, marker="s", s=40, facecolors="none", edgecolors=OWN

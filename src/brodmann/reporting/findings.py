@@ -6,15 +6,18 @@ Every rule reads stored numbers and says which; a measurement that is missing ma
 
 from typing import Any
 
-from brodmann.reporting.blocks import counted, interval, percent
+from brodmann.reporting.blocks import counted, interval, listed, mean_spread, percent, points
 from brodmann.reporting.record import Record, Study
-from brodmann.results import Dissociation
+from brodmann.results import LOWER_IS_BETTER, Dissociation
 
 DISTINCT = 0.10  # D from which separation is called strong (Li et al. 2023, §6.1)
+LEARNT = 0.25  # of the way from the answer without reading to a perfect one
 STILL_RISING = 0.01  # gain of the last evaluation over the one before, with the best one last
 FORGOTTEN = 0.02  # loss from a task's own best evaluation to the last
 CUT = 0.10  # share of texts cut at max_length
 FEW = 300  # validation examples
+FEW_SEEDS = 3
+FEW_DRAWS = 19  # random draws below which p cannot reach 0.05
 CROWDED = 0.60  # mean overlap of the tasks' top heads
 IDLE = 0.10  # of all importance, in the least important 30 % of heads
 
@@ -24,21 +27,29 @@ Reasoned = tuple[str, str]  # what, why
 def sharing(study: Study) -> list[Reasoned]:
     """What each task gains or loses by sharing, where single-task runs stand beside."""
     found = []
-    for task, (difference, ends) in single_differences(study.comparison).items():
-        if ends is not None and ends[0] > 0:
+    comparison = study.comparison
+    for task, (difference, ends) in single_differences(comparison).items():
+        assert comparison is not None
+        seeds = min(len(comparison["arms"][arm]["seeds"]) for arm in ("single", "multi"))
+        unsure = [arm for arm in ("single", "multi") if _arm_unlearnt(study, arm, task)]
+        if ends[0] > 0:
             words = f"{task} gains by sharing"
-        elif ends is not None and ends[1] < 0:
+        elif ends[1] < 0:
             words = f"{task} loses by sharing"
         else:
             words = f"{task}: no clear difference"
-        found.append(
-            (words, f"{100 * difference:+.1f} points against its single-task run {interval(ends)}")
-        )
+        reason = f"{points(difference)} points against single-task training {interval(ends)}"
+        reason += f", {counted(seeds, 'seed')}"
+        if seeds < FEW_SEEDS:
+            reason += ": an indication, another seed may turn it"
+        if unsure:
+            reason += f"; hardly learnt in {' and '.join(unsure)}, so this says little"
+        found.append((words, reason))
     return found
 
 
 def single_differences(comparison: dict[str, Any] | None) -> dict[str, tuple[float, Any]]:
-    """task → (multi-task minus single-task, its interval); empty where not compared."""
+    """task → (multi-task minus single-task, its interval), more is better; empty where unknown."""
     if comparison is None or not {"single", "multi"} <= set(comparison["arms"]):
         return {}
     arms = comparison["arms"]
@@ -49,83 +60,174 @@ def single_differences(comparison: dict[str, Any] | None) -> dict[str, tuple[flo
     else:
         return {}
     found = {}
-    for task in comparison["tasks"]:
+    metrics = comparison.get("metrics") or [""] * len(comparison["tasks"])
+    for task, metric in zip(comparison["tasks"], metrics, strict=True):
+        if metric in LOWER_IS_BETTER:
+            continue
         low, high = sorted(sign * end for end in side[task]["interval"])
         found[task] = (sign * side[task]["difference"], (low, high))
     return found
 
 
+def _arm_unlearnt(study: Study, arm: str, task: str) -> bool:
+    assert study.comparison is not None
+    facts = study.comparison["arms"][arm]
+    trivial = next(
+        (run.validation[task].get("trivial") for run in study.runs if task in run.validation), None
+    )
+    mean = facts.get("per_task", {}).get(task)
+    return mean is not None and trivial is not None and unlearnt(mean[0], trivial)
+
+
+def unlearnt(score: float, trivial: float | None) -> bool:
+    """Hardly better than an answer without reading."""
+    return trivial is not None and trivial < 1 and (score - trivial) / (1 - trivial) < LEARNT
+
+
+def unlearnt_tasks(run: Record) -> dict[str, str]:
+    found = dict(run.dissociation.undertrained) if run.dissociation else {}
+    for task, entry in run.validation.items():
+        trivial = entry.get("trivial")
+        if entry["metric"] not in LOWER_IS_BETTER and unlearnt(entry["score"], trivial):
+            reason = f"{percent(entry['score'])} %, and {percent(trivial)} % without reading"
+            found.setdefault(task, reason)
+    return found
+
+
+def arms_against_baseline(study: Study) -> list[Reasoned]:
+    """Every other way of training in one line: score and separation."""
+    if study.comparison is None:
+        return []
+    arms, baseline = study.comparison["arms"], study.comparison["baseline"]
+    found = []
+    for arm, facts in arms.items():
+        if facts["against"] is None:
+            continue
+        whole = facts["against"]["average"]
+        clear = "" if whole["significant"] else ", within chance"
+        words = f"{arm} against {baseline}: {points(whole['difference'])} points on average"
+        reason = f"{interval(whole['interval'])}{clear}"
+        if facts["dissociation"] is not None and arms[baseline]["dissociation"] is not None:
+            before, after = (mean_spread(arms[a]["dissociation"]) for a in (baseline, arm))
+            reason += f"; D {before} → {after} %"
+        found.append((words, reason))
+    return found
+
+
 def separation(result: Dissociation | None) -> list[Reasoned]:
-    """Specialization in words: the mean D, then the pairs by their verdicts."""
+    """Specialization in words: the mean D, each task, then the pairs by their verdicts."""
     if result is None:
         return []
     if result.mean is None:
         return [("Specialization could not be measured.", "; ".join(result.undefined.values()))]
+    return [(_verdict(result), _measure(result)), *_each_task(result), *_pairs(result)]
+
+
+def _verdict(result: Dissociation) -> str:
     ends = result.intervals["mean"]
-    shown = f"D = {percent(result.mean)} % {interval(ends)}".strip()
-    certain = ends is not None and (ends[0] > 0 or ends[1] < 0)
-    if result.mean >= DISTINCT and certain:
-        words = "Strong specialization: each task depends on heads of its own."
-    elif result.mean > 0 and certain:
-        words = (
-            "Weak specialization: tasks depend a little more on their own heads than on others'."
-        )
-    elif certain:
-        words = "Inverted: tasks suffer more from losing each other's heads than their own."
-    else:
-        words = "No specialization is shown: the interval of D includes zero."
-    share = f"with the top {100 * result.alpha:g} % of heads"
-    found = [(words, f"{shown} {share}; strong from {100 * DISTINCT:g} %")]
-    pairs: dict[str, int] = {}
-    for i in range(len(result.tasks)):
-        for j in range(i + 1, len(result.tasks)):
-            verdict = result.verdicts[i][j]
-            pairs[verdict] = pairs.get(verdict, 0) + 1
-    double = pairs.get("double-distinct", 0) + pairs.get("double", 0)
-    if total := sum(pairs.values()):
-        others = ", ".join(
-            f"{count} {verdict}"
-            for verdict, count in sorted(pairs.items())
-            if verdict not in ("double", "double-distinct")
-        )
-        one = f"Of {counted(total, 'pair')} of tasks, {double} show a double dissociation."
-        distinct = f"{pairs.get('double-distinct', 0)} of them distinct"
-        found.append((one, distinct + (f"; {others}" if others else "")))
+    assert result.mean is not None
+    weak = [name for name in result.tasks if name in result.undertrained]
+    if weak:
+        rest = [
+            d
+            for name, d in zip(result.tasks, result.per_task, strict=True)
+            if d is not None and name not in weak
+        ]
+        others = f"the others' mean is {percent(sum(rest) / len(rest))} %" if rest else "no other"
+        return f"Not conclusive: D counts tasks that were hardly learnt ({listed(weak)}); {others}."
+    if ends is None:
+        return f"D = {percent(result.mean)} %; how certain it is was not measured."
+    if ends[0] <= 0 <= ends[1]:
+        return "No specialization is shown: the interval of D includes zero."
+    if result.mean >= DISTINCT:
+        return "Strong specialization: on average, tasks depend on heads of their own."
+    if result.mean > 0:
+        return "Weak specialization: on average, tasks depend a little more on their own heads."
+    return "Inverted: tasks suffer more from losing each other's heads than their own."
+
+
+def _measure(result: Dissociation) -> str:
+    shown = f"D = {percent(result.mean)} % {interval(result.intervals['mean'])}".strip()
+    heads = len(result.heads[0]) if result.heads else 0
+    return (
+        f"{shown} with the top {100 * result.alpha:g} % of heads ({heads} a task); strong from "
+        f"{100 * DISTINCT:g} %"
+    )
+
+
+def _each_task(result: Dissociation) -> list[Reasoned]:
+    groups: dict[str, list[str]] = {"separated": [], "not shown": [], "inverted": []}
+    for name, ends in zip(result.tasks, result.intervals["per_task"], strict=True):
+        if ends is not None:
+            which = "separated" if ends[0] > 0 else "inverted" if ends[1] < 0 else "not shown"
+            groups[which].append(name)
+    if result.undefined:
+        groups["left out (no D)"] = list(result.undefined)
+    words = "; ".join(f"{which}: {listed(names)}" for which, names in groups.items() if names)
+    found = [(words[:1].upper() + words[1:] + ".", "by each task's own interval")] if words else []
     tested = [p for p in result.p_values if p is not None]
-    if tested and result.random[0]:
+    draws = len(result.random[0]) if result.random else 0
+    if tested and draws >= FEW_DRAWS:
         clear = sum(p <= 0.05 for p in tested)
+        words = f"{clear} of {counted(len(tested), 'task')}" if clear else "For no task is it shown"
+        rest = "suffer more from" if clear else "that it suffers more from"
         found.append(
             (
-                f"{clear} of {counted(len(tested), 'task')} suffer more from losing their own "
-                "heads than random ones.",
-                f"p ≤ 0.05 against {len(result.random[0])} random draws",
+                f"{words} {rest} losing its own heads than random ones.".replace(
+                    "suffer more from losing its", "suffer more from losing their"
+                ),
+                f"p ≤ 0.05 against {draws} random draws",
             )
         )
     return found
 
 
+def _pairs(result: Dissociation) -> list[Reasoned]:
+    pairs: dict[str, int] = {}
+    certain = 0
+    count = len(result.tasks)
+    between = result.intervals.get("pairwise")
+    for i in range(count):
+        for j in range(i + 1, count):
+            verdict = result.verdicts[i][j]
+            pairs[verdict] = pairs.get(verdict, 0) + 1
+            both = [between[i][j], between[j][i]] if between else [None, None]
+            if verdict.startswith("double") and all(e is not None and e[0] > 0 for e in both):
+                certain += 1
+    double = pairs.get("double-distinct", 0) + pairs.get("double", 0)
+    total = sum(pairs.values())
+    if total < 2:
+        return []
+    others = ", ".join(
+        f"{number} {verdict}"
+        for verdict, number in sorted(pairs.items())
+        if not verdict.startswith("double")
+    )
+    reason = f"{certain} of them with both intervals above zero" + (f"; {others}" if others else "")
+    return [(f"{double} of {total} pairs of tasks show a double dissociation.", reason)]
+
+
 def cautions(run: Record) -> list[Reasoned]:
     """What to be careful about before believing the numbers."""
     found = []
-    result = run.dissociation
-    for task, reason in (result.undertrained if result else {}).items():
-        found.append((f"{task} has hardly been learnt: its D means little.", reason))
-    for task, entry in run.validation.items():
-        if entry["examples"] < FEW:
-            found.append(
-                (
-                    f"{task} is judged on {entry['examples']} examples.",
-                    f"fewer than {FEW}: its intervals are wide",
-                )
-            )
-    made = [name for name, facts in run.provenance.get("data", {}).items() if facts["generated"]]
+    for task, reason in unlearnt_tasks(run).items():
+        found.append(
+            (f"{task} has hardly been learnt: what is measured on it means little.", reason)
+        )
+    few = [task for task, entry in run.validation.items() if entry.get("examples", FEW) < FEW]
+    if few:
+        words = f"Few validation examples: {listed(few)}."
+        found.append((words, f"fewer than {FEW}: the intervals are wide"))
+    data = run.provenance.get("data", {})
+    made = [name for name, facts in data.items() if facts.get("generated")]
     if made:
         found.append(
             (
-                "Generated text: " + ", ".join(made) + ".",
+                f"Generated text: {listed(made)}.",
                 "built-in tasks are for trying things out, not for claims about language",
             )
         )
+    result = run.dissociation
     if result is not None and result.settings.get("architecture") == "single":
         found.append(
             (
@@ -139,23 +241,24 @@ def cautions(run: Record) -> list[Reasoned]:
 def next_steps(study: Study) -> list[Reasoned]:
     """What to try, each from one measurement."""
     run = study.first
-    if run is None:
+    if run is None or not run.validation:
         return []
     found = _training_steps(run)
     result = run.dissociation
+    special = any("specialize" in other.settings for other in study.runs)
+    several = study.comparison is not None or len(study.runs) > 1
     losing = [
-        task
-        for task, (_, ends) in single_differences(study.comparison).items()
-        if ends is not None and ends[1] < 0
+        task for task, (_, ends) in single_differences(study.comparison).items() if ends[1] < 0
     ]
     if losing:
+        along = "" if special else ", or along the map with [specialize]"
         found.append(
             (
-                f"Train {', '.join(losing)} apart, or along the map with [specialize].",
-                "sharing costs them score beyond chance",
+                f"Train {listed(losing)} apart{along}.",
+                "sharing costs score: the interval of the difference is below zero",
             )
         )
-    if len(run.tasks) > 1 and study.comparison is None:
+    if len(run.tasks) > 1 and not several:
         found.append(
             (
                 'Compare with single-task training: [compare] arms = ["single", "multi", "iat"], '
@@ -163,13 +266,9 @@ def next_steps(study: Study) -> list[Reasoned]:
                 "one run cannot say what sharing cost, nor how much another seed would move",
             )
         )
-    if result is not None and result.mean is not None and "specialize" not in run.settings:
-        pairs = [
-            result.overlap[i][j]
-            for i in range(len(result.tasks))
-            for j in range(len(result.tasks))
-            if i != j
-        ]
+    if result is not None and result.mean is not None and not special:
+        places = range(len(result.tasks))
+        pairs = [result.overlap[i][j] for i in places for j in places if i != j]
         crowded = sum(pairs) / len(pairs)
         if result.mean < DISTINCT and crowded >= CROWDED:
             found.append(
@@ -179,7 +278,8 @@ def next_steps(study: Study) -> list[Reasoned]:
                     f"{100 * CROWDED:.0f} %), and D is below {100 * DISTINCT:g} %",
                 )
             )
-    if run.scores is not None and (idle := idle_share(run)) is not None and idle < IDLE:
+    idle = idle_share(run)
+    if idle is not None and idle < IDLE and not unlearnt_tasks(run):
         found.append(
             (
                 "Prune: `brodmann prune` with a share of 0.3 should cost little.",
@@ -194,6 +294,13 @@ def next_steps(study: Study) -> list[Reasoned]:
                 f"it was measured at {100 * result.alpha:g} % only",
             )
         )
+    if result is not None and result.random and 0 < len(result.random[0]) < FEW_DRAWS:
+        found.append(
+            (
+                "Draw more random heads: [dissociation] draws = 20.",
+                f"with {len(result.random[0])} draws no p can reach 0.05",
+            )
+        )
     if run.scores is not None and result is None and len(run.tasks) > 1:
         found.append(("Run `brodmann dissociate`.", "heads are mapped, D is not measured"))
     return found
@@ -202,9 +309,12 @@ def next_steps(study: Study) -> list[Reasoned]:
 def _training_steps(run: Record) -> list[Reasoned]:
     found = []
     rising, forgotten = [], []
-    for task, points in learning_curves(run).items():
-        values = [value for _, value in points]
-        if len(values) >= 2 and values[-1] == max(values):
+    for task, curve in learning_curves(run).items():
+        lower = run.validation.get(task, {}).get("metric") in LOWER_IS_BETTER
+        values = [-value if lower else value for _, value in curve]
+        if lower or len(values) < 2:  # an error has no points to gain
+            continue
+        if values[-1] == max(values):
             if values[-1] - values[-2] > STILL_RISING:
                 rising.append(task)
         elif len(values) >= 3 and max(values) - values[-1] > FORGOTTEN:
@@ -212,19 +322,19 @@ def _training_steps(run: Record) -> list[Reasoned]:
     if rising:
         found.append(
             (
-                f"Train longer (training.epochs): {', '.join(rising)} still improved at the end.",
+                f"Train longer (training.epochs): {listed(rising)} still improved at the end.",
                 f"the last evaluation gained more than {100 * STILL_RISING:g} point",
             )
         )
     if forgotten:
         found.append(
             (
-                f"Give {', '.join(forgotten)} more weight (training.sampling, or a task's weight).",
+                f"Give {listed(forgotten)} more weight (training.sampling, or a task's weight).",
                 f"ended more than {100 * FORGOTTEN:g} points below their own best evaluation",
             )
         )
     for task, entry in run.validation.items():
-        if entry.get("truncated", 0) > CUT:
+        if (entry.get("truncated") or 0) > CUT:
             found.append(
                 (
                     f"Raise model.max_length for {task}.",
@@ -236,10 +346,10 @@ def _training_steps(run: Record) -> list[Reasoned]:
 
 def learning_curves(run: Record) -> dict[str, list[tuple[float, float]]]:
     """task → (step, primary score) of every evaluation during training."""
-    curves: dict[str, list[tuple[float, float]]] = {}
+    curves: dict[str, list[tuple[float, float]]] = {task: [] for task in run.tasks}
     for entry in run.entries("evaluation"):
-        for task, scores in entry["scores"].items():
-            metric = run.validation.get(task, {}).get("metric") or next(iter(scores))
+        for task, scores in entry.get("scores", {}).items():
+            metric = run.validation.get(task, {}).get("metric") or next(iter(scores), None)
             if metric in scores:
                 curves.setdefault(task, []).append((entry["step"], scores[metric]))
     return curves
@@ -247,9 +357,20 @@ def learning_curves(run: Record) -> dict[str, list[tuple[float, float]]]:
 
 def idle_share(run: Record) -> float | None:
     """Of all importance (tasks weighing equally), what the least important 30 % of heads hold."""
-    assert run.scores is not None
+    if run.scores is None:
+        return None
     together = run.scores.together()
     total = float(together.sum())
     if total <= 0 or together.min() < 0:  # leave-one-out scores may be negative: no share of a sum
         return None
     return float(sum(together[layer, head] for layer, head in run.scores.least(0.3)) / total)
+
+
+def missing_stages(run: Record) -> list[str]:
+    """What a run still lacks, by the commands that make it."""
+    missing = []
+    if not run.entries("evaluation"):
+        missing.append("train")
+    if not run.splits:
+        missing.append("evaluate")
+    return missing

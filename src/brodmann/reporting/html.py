@@ -16,9 +16,10 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from brodmann.reporting import charts
-from brodmann.reporting.blocks import Atlas, Bars, Matrix, Section, Table
+from brodmann.reporting.blocks import Atlas, Bars, Matrix, Section, Table, plain
 from brodmann.results import HeadScores
 
+NOBODY = -1  # owner of a head that helps no task
 ROOM_FOR_NAMES = 64  # letters of all column names together; beyond, columns go by number
 
 
@@ -35,6 +36,7 @@ def page(title: str, subtitle: str, sections: Sequence[Section]) -> str:
         lines=charts.lines,
         swatch=charts.swatch,
         bar_places=bar_places,
+        plain=plain,
         column_names=column_names,
         cell=cell,
         is_text=is_text,
@@ -79,7 +81,7 @@ def atlas_data(block: Atlas) -> dict[str, Any]:
                 "measured": list(block.measured[name]),
             }
         )
-    return {"runs": runs, "percent": round(100 * block.alpha)}
+    return {"runs": runs, "percent": 100 * block.alpha}
 
 
 def ownership(scores: HeadScores) -> tuple[np.ndarray, np.ndarray]:
@@ -94,7 +96,7 @@ def ownership(scores: HeadScores) -> tuple[np.ndarray, np.ndarray]:
     of_owner = shares.max(axis=0) / np.where(every > 0, every, 1.0)
     count = len(scores.tasks)
     strength = of_owner if count == 1 else np.maximum((count * of_owner - 1) / (count - 1), 0.0)
-    return shares.argmax(axis=0), strength
+    return np.where(every > 0, shares.argmax(axis=0), NOBODY), strength
 
 
 def ranks(scores: HeadScores, task: str) -> list[int]:
@@ -130,9 +132,10 @@ def column_names(block: Matrix) -> list[tuple[str, str]]:
 def cell(block: Matrix, row: int, column: int) -> tuple[str, str]:
     """(text, style) of one number."""
     value, shade = block.values[row][column], block.shades[row][column]
-    text = "–" if value is None else f"{100 * value if block.percent else value:.{block.digits}f}"
+    digits = block.digits
     if value is not None and not block.percent and not float(value).is_integer():
-        text = f"{value:.1f}"
+        digits = 1
+    text = "–" if value is None else plain(100 * value if block.percent else value, digits)
     style = "" if shade is None else f"--shade:{round(55 * min(max(shade, 0.0), 1.0))}%"
     return text, style
 

@@ -47,6 +47,7 @@ class Study:
     comparison: dict[str, Any] | None = None
     grid: dict[str, Any] | None = None
     transfer: dict[str, Any] | None = None
+    notes: list[str] = field(default_factory=list)  # what could not be shown, and why
 
     @property
     def first(self) -> Record | None:
@@ -63,6 +64,12 @@ def read_record(folder: Path) -> Record:
     except ValueError as error:
         raise InputError(f"{config}: damaged ({error})") from None
     metrics = _read(folder / "metrics.json")
+    try:
+        for results in metrics.get("splits", {}).values():
+            for entry in results.values():
+                float(entry["score"]), str(entry["metric"])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(f"{folder / 'metrics.json'}: damaged ({error!r})") from None
     scores, dissociation = folder / "importance.json", folder / "dissociation.json"
     return Record(
         name=folder.resolve().name,
@@ -86,9 +93,11 @@ def _lines(path: Path) -> list[dict[str, Any]]:
     if not path.is_file():
         return []
     found = []
-    for line in path.read_text(encoding="utf-8").splitlines():
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
-            found.append(json.loads(line))
+            entry = json.loads(line)
         except json.JSONDecodeError:
             continue
+        if isinstance(entry, dict):
+            found.append(entry)
     return found

@@ -15,6 +15,7 @@ from brodmann.reporting.findings import (
     single_differences,
 )
 from brodmann.reporting.record import Study, read_record
+from brodmann.reporting.sections.answer import score_table
 
 
 def compared(baseline: str) -> dict[str, Any]:
@@ -27,8 +28,12 @@ def compared(baseline: str) -> dict[str, Any]:
     }
     return {
         "tasks": ["a", "b"],
+        "metrics": ["accuracy", "accuracy"],
         "baseline": baseline,
-        "arms": {baseline: {"against": None}, other: {"against": {"per_task": per_task}}},
+        "arms": {
+            baseline: {"against": None, "seeds": [0]},
+            other: {"against": {"per_task": per_task}, "seeds": [0]},
+        },
     }
 
 
@@ -37,8 +42,9 @@ def test_sharing_is_multi_minus_single_whichever_is_the_baseline(baseline: str) 
     found = single_differences(compared(baseline))
     assert found["a"][0] == pytest.approx(-0.03)
     assert found["a"][1] == pytest.approx((-0.05, -0.01))
-    words = [what for what, _ in sharing(Study("s", [], compared(baseline)))]
-    assert words == ["a loses by sharing", "b: no clear difference"]
+    told = sharing(Study("s", [], compared(baseline)))
+    assert [what for what, _ in told] == ["a loses by sharing", "b: no clear difference"]
+    assert "1 seed: an indication" in told[0][1]
 
 
 def test_no_single_arm_says_nothing_about_sharing() -> None:
@@ -54,7 +60,7 @@ def test_no_single_arm_says_nothing_about_sharing() -> None:
         (0.2, (0.1, 0.3), "Strong"),
         (0.05, (0.01, 0.09), "Weak"),
         (0.05, (-0.01, 0.11), "No specialization"),
-        (0.2, None, "No specialization"),
+        (0.2, None, "D = 20.0 %; how certain"),
         (-0.05, (-0.09, -0.01), "Inverted"),
     ],
 )
@@ -72,6 +78,43 @@ def test_undefined_dissociation_says_why(tmp_path: Path) -> None:
     assert result is not None
     found = separation(replace(result, mean=None, undefined={"a": "its base score is 0"}))
     assert found == [("Specialization could not be measured.", "its base score is 0")]
+
+
+def test_tasks_that_were_not_learnt_do_not_make_the_headline(tmp_path: Path) -> None:
+    _, result = write_run(tmp_path / "run", ["a", "b", "c"])
+    assert result is not None
+    result.per_task, result.mean = [0.02, 0.04, -0.6], -0.18
+    result.undertrained = {"c": "near chance"}
+    words = separation(result)[0][0]
+    assert words.startswith("Not conclusive") and "(c); the others' mean is 3.0 %" in words
+
+
+def test_each_task_is_named_by_its_own_interval(tmp_path: Path) -> None:
+    _, result = write_run(tmp_path / "run", ["a", "b", "c"])
+    assert result is not None
+    result.intervals["per_task"] = [[0.1, 0.2], [-0.1, 0.1], [-0.2, -0.1]]
+    found = dict(separation(result))
+    assert "Separated: a; not shown: b; inverted: c." in found
+    assert not any("random" in words for words in found)  # two draws prove nothing
+    result.random = [[0.5] * 20] * 3
+    assert "3 of 3 tasks suffer more from losing their own heads than random ones." in dict(
+        separation(result)
+    )
+
+
+def test_errors_are_not_scores(tmp_path: Path) -> None:
+    write_run(tmp_path / "run", ["a", "b"])
+    run = read_record(tmp_path / "run")
+    entry = run.splits["validation"]["a"]
+    entry |= {"metric": "mean_squared_error", "score": 0.83, "trivial": 2.25}
+    for line in run.log:
+        if "evaluation" in line:
+            line["scores"]["a"] = {"mean_squared_error": 1 / line["step"]}
+    assert "Give a" not in " ".join(what for what, _ in next_steps(Study("s", [run])))
+    table = score_table(Study("s", [run]), run)
+    row = dict(zip(table.columns, table.rows[0], strict=True))
+    assert row["score (%)"] == "0.83" and row["gain (points)"] == "–"
+    assert row["metric"] == "mean_squared_error (lower is better)"
 
 
 def test_every_next_step_has_its_measurement(tmp_path: Path) -> None:
@@ -98,6 +141,8 @@ def test_every_next_step_has_its_measurement(tmp_path: Path) -> None:
     assert "Try [specialize]" not in steps()
     run.dissociation = None
     assert "brodmann dissociate" in steps()
+    run.splits = {}
+    assert steps() == ""
 
 
 def test_pruning_is_proposed_only_where_heads_idle(tmp_path: Path) -> None:
@@ -124,4 +169,4 @@ def test_cautions(tmp_path: Path) -> None:
     assert run.dissociation is not None
     run.dissociation.undertrained = {"b": "near chance"}
     words = " ".join(what for what, _ in cautions(run))
-    assert "b is judged on 100 examples." in words and "b has hardly been learnt" in words
+    assert "Few validation examples: b." in words and "b has hardly been learnt" in words

@@ -85,6 +85,8 @@ def test_a_head_belongs_to_the_task_that_puts_most_of_itself_there() -> None:
     assert strength[0, 0] == pytest.approx((3 * 0.8 / 1.8 - 1) / 2)
     alone, _ = HeadScores(("a", "b"), np.array([[[1.0, 0.0]], [[0.0, 1.0]]])), None
     assert ownership(alone)[1].tolist() == [[1.0, 1.0]]
+    nobody = HeadScores(("a", "b"), np.array([[[1.0, -1.0]], [[1.0, 0.0]]]))
+    assert ownership(nobody)[0].tolist() == [[0, -1]]
 
 
 def names_of(study: Any) -> list[str]:
@@ -136,11 +138,87 @@ def test_a_grid_becomes_curves_over_what_was_varied(tmp_path: Path) -> None:
     failed = {"label": "bad", "state": "failed", "varied": {}, "error": "no data"}
     write_json(tmp_path / "grid.json", {"cells": [*cells, failed], "over_seeds": {}, "failed": []})
     (found,) = sections(read_study([tmp_path], silent))
-    curve = found.blocks[0]
+    curve = found.blocks[1]
     assert isinstance(curve, Lines) and curve.x_title == "specialize.delta"
     ((first, second),) = curve.series.values()
     assert first == pytest.approx((0.1, 61.0, 2**0.5)) and second[1] == pytest.approx(71.0)
     assert "no data" in page("x", "", [found])
+
+
+def test_figures_of_others_stay_where_they_are(tmp_path: Path) -> None:
+    write_run(tmp_path / "run", ["a", "b"])
+    (tmp_path / "paper" / "figures").mkdir(parents=True)
+    mine = tmp_path / "paper" / "figures" / "mine.pdf"
+    mine.write_text("mine")
+    report_on([tmp_path / "run"], silent, to=tmp_path / "paper" / "page.html")
+    assert mine.read_text() == "mine"
+    assert (tmp_path / "paper" / "page-figures" / "heads.svg").is_file()
+    (tmp_path / "run" / "figures").mkdir()
+    (tmp_path / "run" / "figures" / "mine.pdf").write_text("mine")
+    report_on([tmp_path / "run"], silent)
+    assert (tmp_path / "run" / "figures" / "mine.pdf").is_file()
+
+
+def test_undefined_everywhere_still_makes_a_page(tmp_path: Path) -> None:
+    _, result = write_run(tmp_path / "run", ["a", "b"])
+    assert result is not None
+    result.mean, result.per_task = None, [None, None]
+    result.pairwise = [[None, None], [None, None]]
+    result.verdicts = [["", "undefined"], ["undefined", ""]]
+    result.undefined = {"a": "its base score is 0", "b": "its base score is 0"}
+    result.intervals = {"level": 0.95, "per_task": [None, None], "mean": None,
+                        "pairwise": [[None, None], [None, None]]}  # fmt: skip
+    for point in result.curve:
+        point |= {"mean": None, "per_task": [None, None]}
+    result.save(tmp_path / "run" / "dissociation.json")
+    text = report_on([tmp_path / "run"], silent).read_text(encoding="utf-8")
+    assert "Specialization could not be measured." in text
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("log.jsonl", b'3\nnull\n{"step": 1, "loss": {"a": NaN}, "batches": {"a": 1}}\n\xff\n'),
+        ("provenance.json", b'{"schema_version": 1, "data": {"a": {}, "b": {}}}'),
+    ],
+)
+def test_odd_files_do_not_break_the_page(tmp_path: Path, name: str, content: bytes) -> None:
+    write_run(tmp_path / "run", ["a", "b"])
+    (tmp_path / "run" / name).write_bytes(content)
+    assert report_on([tmp_path / "run"], silent).is_file()
+
+
+def test_damaged_measurements_are_refused_in_one_line(tmp_path: Path) -> None:
+    _, result = write_run(tmp_path / "run", ["a", "b"])
+    assert result is not None
+    result.performance = result.performance[:1]
+    result.save(tmp_path / "run" / "dissociation.json")
+    with pytest.raises(InputError, match="do not fit its 2 tasks"):
+        report_on([tmp_path / "run"], silent)
+    write_json(tmp_path / "run" / "metrics.json", {"splits": {"validation": {"a": {}}}})
+    with pytest.raises(InputError, match=r"metrics\.json: damaged"):
+        report_on([tmp_path / "run"], silent)
+
+
+def test_an_unfinished_run_says_so(tmp_path: Path) -> None:
+    write_run(tmp_path / "run", ["a", "b"])
+    for name in ("metrics.json", "importance.json", "dissociation.json"):
+        (tmp_path / "run" / name).unlink()
+    text = report_on([tmp_path / "run"], silent).read_text(encoding="utf-8")
+    assert "Not finished: `brodmann evaluate` is still to come." in text
+    (tmp_path / "run" / "log.jsonl").unlink()
+    with pytest.raises(InputError, match="nothing to report yet"):
+        report_on([tmp_path / "run"], silent)
+
+
+def test_amounts_of_data_stand_in_their_order(tmp_path: Path) -> None:
+    entry = {"plain": {"mean": [0.5, 0.1]}, "iat": {"mean": [0.6, None]}}
+    table = {"16": entry, "10 %": entry}
+    write_json(tmp_path / "transfer.json", {"tasks": {"a": table}, "metrics": {"a": "accuracy"}})
+    (found,) = sections(read_study([tmp_path], silent))
+    chart = found.blocks[0]
+    assert isinstance(chart, Lines) and list(chart.x_labels) == ["16", "10 %"]
+    assert ">10 %</text>" in page("x", "", [found])
 
 
 @pytest.mark.parametrize("what", ["missing", "empty"])

@@ -60,7 +60,7 @@
   /** @type {{svg: any, task: number, frames: any[], cells: any[]}[]} */
   let maps = [];
 
-  const chosen = () => Math.floor((percent * run.present) / 100);
+  const chosen = () => Math.floor((percent * run.present) / 100 + 1e-9);
   /** @param {number} task @param {number} head */
   const isTop = (task, head) => run.ranks[task][head] >= 0 && run.ranks[task][head] < chosen();
   /** @param {number} head */
@@ -79,7 +79,7 @@
       class: "map", viewBox: `0 0 ${width} ${height}`, tabindex: 0, role: "application",
       "aria-label": `${label}: heads by layer; arrow keys move, Enter keeps a head`,
     });
-    if (!joined) svg.style.maxWidth = `${Math.max(150, width * 1.6)}px`;
+    svg.style.maxWidth = joined ? `${Math.max(300, width * 2.2)}px` : `${Math.max(150, width * 1.6)}px`;
     const most = joined ? 1 : Math.max(...run.scores[task], 0) || 1;
     const frames = [], cells = [];
     const every = Math.max(1, Math.ceil(run.layers / 12));
@@ -100,8 +100,8 @@
         cell.append(draw("path", { class: "removed", d: `M${x} ${y}l${size - 2} ${size - 2}m0 ${2 - size}l${2 - size} ${size - 2}` }));
       } else if (joined) {
         const owner = run.owner[index];
-        cell.append(draw("rect", { class: `cell c${owner % COLOURS}`, "fill-opacity": 0.2 + 0.7 * run.strength[index], ...box }));
-        if (run.tasks.length > 1)
+        if (owner >= 0) cell.append(draw("rect", { class: `cell c${owner % COLOURS}`, "fill-opacity": 0.2 + 0.7 * run.strength[index], ...box }));
+        if (run.tasks.length > 1 && owner >= 0)
           cell.append(draw("text", { "text-anchor": "middle", x: x + size / 2 - 1, y: y + size / 2 + 2.4 }, String(owner + 1)));
       } else {
         const share = Math.max(run.scores[task][index], 0) / most;
@@ -140,13 +140,16 @@
       const box = entry.frames[cursor].getBoundingClientRect();
       showTip(entry.task, box.right, box.bottom);
     } else if (event.key === "Enter" || event.key === " ") pin(cursor);
-    else if (event.key === "Escape") hideTip();
+    else if (event.key === "Escape") {
+      hideTip();
+      if (pinned >= 0) pin(pinned);
+    }
     else return;
     event.preventDefault();
   }
 
   function unmark() {
-    for (const entry of maps) entry.frames[cursor]?.classList.remove("same");
+    if (cursor !== pinned) for (const entry of maps) entry.frames[cursor]?.classList.remove("same");
   }
 
   /** @param {number} head */
@@ -159,7 +162,9 @@
 
   /** @param {number} head */
   function pin(head) {
+    const before = pinned;
     pinned = pinned === head ? -1 : head;
+    if (before >= 0 && before !== cursor) for (const entry of maps) entry.frames[before].classList.remove("same");
     profile(head);
   }
 
@@ -230,7 +235,7 @@
   }
 
   function follow() {
-    at("alpha-value").textContent = `${percent} %`;
+    at("alpha-value").textContent = `${Math.round(10 * percent) / 10} %`;
     at("alpha").setAttribute("aria-valuetext", `${percent} % of heads, ${chosen()} heads a task`);
     at("alpha-d").textContent = dissociation();
     const count = run.tasks.length, every = run.layers * run.heads;
@@ -257,14 +262,15 @@
     const heading = make("tr");
     heading.append(make("td"));
     run.tasks.forEach((/** @type {string} */ name, /** @type {number} */ i) => heading.append(make("th", { scope: "col", title: name }, String(i + 1))));
-    table.append(heading);
+    const body = make("tbody");
+    table.append(heading, body);
     overlapCells = run.tasks.map((/** @type {string} */ name, /** @type {number} */ i) => {
       const row = make("tr"), label = make("th", { scope: "row" });
       label.append(make("span", { class: "number" }, `${i + 1} `), nameOf(name));
       row.append(label);
       const cells = run.tasks.map(() => make("td", { class: "shaded" }));
       row.append(...cells);
-      table.append(row);
+      body.append(row);
       return cells;
     });
     at("overlap").replaceChildren(table);
@@ -305,6 +311,8 @@
       key.append(make("i", { class: `key c${task % COLOURS}` }), make("span", {}, `${task + 1}`), nameOf(name), make("span", { class: "why" }, `${owned} heads`));
       at("owners").append(key);
     });
+    const nobody = run.owner.filter((/** @type {number} */ owner, /** @type {number} */ head) => owner < 0 && !isRemoved(head)).length;
+    if (nobody) at("owners").append(make("span", { class: "why" }, `${nobody} nobody's`));
     buildOverlap();
     follow();
   }

@@ -2,9 +2,19 @@
 
 from typing import Any
 
-from brodmann.reporting.blocks import Items, Section, Table, Words, interval, percent
-from brodmann.reporting.findings import cautions, next_steps, separation, sharing
+from brodmann.reporting.blocks import Items, Section, Table, Words, interval, percent, points
+from brodmann.reporting.findings import (
+    arms_against_baseline,
+    cautions,
+    missing_stages,
+    next_steps,
+    separation,
+    sharing,
+)
 from brodmann.reporting.record import Record, Study
+from brodmann.results import LOWER_IS_BETTER
+
+MANY = 8  # tasks whose scores push everything else off the first screen
 
 
 def section(study: Study) -> Section | None:
@@ -12,40 +22,53 @@ def section(study: Study) -> Section | None:
     if run is None:
         return None
     blocks: list[Any] = []
-    apart = separation(run.dissociation)
-    if apart:
-        blocks.append(Words(apart[0][0], "lead"))
-        blocks.append(Items([(apart[0][1], ""), *apart[1:]]))
+    if missing := missing_stages(run):
+        commands = ", ".join(f"`brodmann {stage}`" for stage in missing)
+        blocks.append(Words(f"Not finished: {commands} is still to come.", "lead"))
+    if arms := arms_against_baseline(study):
+        blocks.append(Items(arms, "Ways of training"))
     if shared := sharing(study):
         blocks.append(Items(shared, "Sharing against single-task training"))
-    if run.validation:
-        blocks.append(score_table(run))
-    if careful := cautions(run):
+    if apart := separation(run.dissociation):
+        words, measure = apart[0]
+        one = f"{run.name}: {words}" if len(study.runs) > 1 else words
+        blocks.append(Words(one, "lead"))
+        blocks.append(Items([(measure, ""), *apart[1:]]))
+    table = [score_table(study, run)] if run.splits else []
+    blocks += table if len(run.tasks) <= MANY else []
+    if careful := [*cautions(run), *((note, "") for note in study.notes)]:
         blocks.append(Items(careful, "Be careful"))
     if steps := next_steps(study):
         blocks.append(Items(steps, "What to try next"))
+    blocks += [] if len(run.tasks) <= MANY else table
     return Section("answer", "In short", blocks) if blocks else None
 
 
-def score_table(run: Record) -> Table:
-    split = "validation"
+def score_table(study: Study, run: Record) -> Table:
+    """Every split that was judged; validation first."""
+    several = len(run.splits) > 1
     rows = []
-    for task, entry in run.validation.items():
-        learnt = entry["score"] - entry["trivial"]
-        rows.append(
-            (
-                task,
-                entry["metric"],
-                percent(entry["score"]),
-                interval(entry.get("interval")),
-                percent(entry["trivial"]),
-                f"{100 * learnt:+.1f}",
-                f"{entry['examples']:,}",
-            )
-        )
-    columns = ("task", "metric", "score (%)", "95 % interval", "without reading", "gain", "judged")
+    for split, results in run.splits.items():
+        for task, entry in results.items():
+            rows.append((task, *((split,) if several else ()), *_cells(entry)))
+    columns = ("task", *(("split",) if several else ()), "metric", "score (%)")
+    columns += ("95 % interval (%)", "without reading (%)", "gain (points)", "judged")
+    of = f" of {run.name}" if len(study.runs) > 1 else ""
     caption = (
-        f"Scores on the {split} split. “Without reading” is the best answer that ignores the text. "
-        "The interval is over examples; another seed would move the score as well."
+        f"Scores{of}. “Without reading” is the best answer that ignores the text. The interval is "
+        "over examples; another seed would move the score as well."
     )
     return Table(columns, rows, caption)
+
+
+def _cells(entry: dict[str, Any]) -> tuple[str, ...]:
+    """Metric, score, interval, trivial, gain, examples; an error is no percentage."""
+    metric, score, trivial = entry["metric"], entry["score"], entry.get("trivial")
+    ends, examples = entry.get("interval"), entry.get("examples")
+    judged = "–" if examples is None else f"{examples:,}"
+    if metric in LOWER_IS_BETTER:
+        between = "" if ends is None else f"[{ends[0]:.3g}, {ends[1]:.3g}]"
+        guess = "–" if trivial is None else f"{trivial:.3g}"
+        return (f"{metric} (lower is better)", f"{score:.3g}", between, guess, "–", judged)
+    gain = "–" if trivial is None else points(score - trivial)
+    return (metric, percent(score), interval(ends), percent(trivial), gain, judged)

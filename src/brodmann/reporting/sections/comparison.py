@@ -2,7 +2,16 @@
 
 from typing import Any
 
-from brodmann.reporting.blocks import Bars, Fold, Matrix, Section, Table, Words, mean_spread
+from brodmann.reporting.blocks import (
+    Bars,
+    Fold,
+    Matrix,
+    Section,
+    Table,
+    Words,
+    mean_spread,
+    p_value,
+)
 from brodmann.reporting.record import Study
 
 
@@ -52,8 +61,12 @@ def scores(result: dict[str, Any]) -> Table:
         "" if facts["against"] is None else str(facts["against"]["improved"])
         for facts in arms.values()
     ]
-    rows.append(["tasks better", *better])
-    return Table(["task", *arms], rows, "Scores (%), mean ± standard deviation over seeds.")
+    rows.append([f"tasks better than {result['baseline']}", *better])
+    caption = (
+        "Scores (%), mean ± standard deviation over seeds. Spread over tasks: the standard "
+        "deviation of an arm's scores over its tasks; D: dissociation."
+    )
+    return Table(["task", *arms], rows, caption)
 
 
 def differences(result: dict[str, Any], arm: str) -> Bars:
@@ -65,7 +78,7 @@ def differences(result: dict[str, Any], arm: str) -> Bars:
         [[100 * end for end in entry["interval"]] for entry in entries],
         f"points against {result['baseline']}",
         f"{arm} against {result['baseline']}: difference of scores with its 95 % interval.",
-        [f"p = {entry['p']:.3f}" for entry in entries],
+        [p_value(entry["p"]) for entry in entries],
     )
 
 
@@ -83,7 +96,7 @@ def per_task_separation(study: Study) -> Fold | None:
     most = max((abs(d) for row in rows for d in row if d is not None), default=0) or 1.0
     shades = [[None if d is None else max(d, 0.0) / most for d in row] for row in rows]
     return Fold(
-        "D of every task in every run",
+        "D of every task in the runs shown on this page",
         [
             Matrix(
                 list(found),

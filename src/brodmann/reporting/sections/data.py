@@ -22,15 +22,15 @@ def views(run: Record) -> list[Any]:
     start = next(iter(run.entries("start")), {})
     rows = []
     for task, facts in run.provenance.get("data", {}).items():
-        sizes = facts["sizes"]
+        sizes = facts.get("sizes", {})
         cut = start.get("tasks", {}).get(task, {}).get("truncated")
         if cut is None:
             cut = run.validation.get(task, {}).get("truncated")
-        source = facts["source"] or "–"
+        source = facts.get("source") or "–"
         rows.append(
             (
                 task,
-                source + (" (generated)" if facts["generated"] else ""),
+                source + (" (generated)" if facts.get("generated") else ""),
                 *(f"{sizes[s]:,}" if s in sizes else "–" for s in ("train", "validation", "test")),
                 "–" if cut is None else f"{100 * cut:.1f} %",
             )
@@ -41,7 +41,7 @@ def views(run: Record) -> list[Any]:
     notes = [
         (f"{task}: {note}" if not note.startswith(task) else note, "")
         for task, facts in run.provenance.get("data", {}).items()
-        for note in facts["notes"]
+        for note in facts.get("notes", [])
     ]
     if notes:
         blocks.append(Items(notes, "Notes on the data"))

@@ -5,7 +5,18 @@ from typing import Any
 
 import numpy as np
 
-from brodmann.reporting.blocks import Bars, Fold, Items, Lines, Matrix, Section, Words
+from brodmann.reporting.blocks import (
+    Bars,
+    Fold,
+    Items,
+    Lines,
+    Matrix,
+    Section,
+    Words,
+    interval,
+    p_value,
+    percent,
+)
 from brodmann.reporting.record import Study
 from brodmann.results import Dissociation
 
@@ -55,7 +66,7 @@ def views(result: Dissociation) -> list[Any]:
     if len(result.tasks) > 2:
         blocks.append(pairwise(result))
     blocks.append(verdict_list(result))
-    if len(result.curve) > 1:
+    if len(result.curve) > 1 and any(point["mean"] is not None for point in result.curve):
         blocks.append(curve(result))
     per_layer = [[float(count) for count in row] for row in result.heads_per_layer]
     most = max(max(row) for row in per_layer) or 1.0
@@ -135,9 +146,10 @@ def verdict_list(result: Dissociation) -> Fold | Items:
     items = []
     for i, one in enumerate(result.tasks):
         for j in range(i + 1, len(result.tasks)):
+            between = result.intervals.get("pairwise")
             both = " and ".join(
-                "–" if d is None else f"{100 * d:.1f} %"
-                for d in (result.pairwise[i][j], result.pairwise[j][i])
+                f"{percent(result.pairwise[a][b])} % {interval(between[a][b] if between else None)}"
+                for a, b in ((i, j), (j, i))
             )
             shared = f"{100 * result.overlap[i][j]:.0f} % of their heads shared"
             words = f"{one} – {result.tasks[j]}: {VERDICTS[result.verdicts[i][j]]}"
@@ -156,7 +168,7 @@ def curve(result: Dissociation) -> Lines:
             if value is not None:
                 series[task].append((100 * point["alpha"], 100 * value))
     return Lines(
-        {name: points for name, points in {**series, "mean": mean}.items() if points},
+        {**series, "(mean)": mean},
         "share of heads switched off (%)",
         "D (%)",
         "Dissociation over the share of heads.",
@@ -169,7 +181,7 @@ def _remark(result: Dissociation, place: int) -> str:
     if name in result.undefined:
         return "undefined: " + result.undefined[name]
     p = result.p_values[place]
-    words = [] if p is None or not result.random[place] else [f"p = {p:.3f} against random"]
+    words = [] if p is None or not result.random[place] else [f"{p_value(p)} against random"]
     if name in result.undertrained:
         words.append("undertrained")
     return ", ".join(words)

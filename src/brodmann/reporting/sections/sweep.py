@@ -3,7 +3,16 @@
 from statistics import mean, stdev
 from typing import Any
 
-from brodmann.reporting.blocks import Bars, Lines, Section, Table, interval, percent
+from brodmann.reporting.blocks import (
+    Bars,
+    Lines,
+    Section,
+    Table,
+    Words,
+    counted,
+    interval,
+    percent,
+)
 from brodmann.reporting.record import Study
 
 
@@ -11,33 +20,81 @@ def section(study: Study) -> Section | None:
     if study.grid is None:
         return None
     cells = [cell for cell in study.grid["cells"] if cell["state"] == "done"]
-    blocks: list[Any] = []
+    blocks: list[Any] = [Words(_lead(study.grid["cells"], cells), "lead")]
     for key in numeric_keys(cells):
-        blocks += [
-            Lines(curve(cells, key, what), key, f"{title} (%)", f"{title} over {key}.")
-            for what, title in (("score", "Average score"), ("D", "Dissociation D"))
-            if curve(cells, key, what)
-        ]
+        for what, title in (("score", "Average score"), ("D", "Dissociation D")):
+            if series := curve(cells, key, what):
+                text = f"{title} over {key}; band: one standard deviation over seeds."
+                blocks.append(Lines(series, key, f"{title} (%)", text))
     over = study.grid["over_seeds"]
     found = {key: facts["mean"] for key, facts in over.items() if facts["mean"] is not None}
-    if found and not blocks:
+    if found and len(blocks) == 1:
         blocks.append(
             Bars(
                 list(found),
                 [100 * value[0] for value in found.values()],
-                [
-                    None if value[1] is None else
-                    [100 * (value[0] - value[1]), 100 * (value[0] + value[1])]
-                    for value in found.values()
-                ],
+                [_around(value) for value in found.values()],
                 "D (%)",
                 "Dissociation of every setting: mean over seeds, with one standard deviation.",
             )
-        )  # fmt: skip
-    rows = [_row(cell) for cell in study.grid["cells"]]
-    caption = "Every run of the grid; validation scores in the order of its tasks."
-    blocks.append(Table(("run", "scores (%)", "D (%)", "95 % interval", ""), rows, caption))
+        )
+    blocks.append(table(study.grid["cells"]))
+    told = [cell["provenance"]["versions"] for cell in cells if "provenance" in cell]
+    versions: dict[str, str] = told[0] if told else {}
+    if versions:
+        blocks.append(Words(", ".join(f"{k} {v}" for k, v in versions.items()), "note"))
     return Section("sweep", "The grid", blocks)
+
+
+def _lead(every: list[dict[str, Any]], cells: list[dict[str, Any]]) -> str:
+    failed = len(every) - len(cells)
+    words = counted(len(every), "run") + (f", {failed} of them failed" if failed else "")
+    scored = [(value, cell) for cell in cells if (value := average(cell)) is not None]
+    same = len({tuple(cell["varied"].get("tasks", ())) for cell in cells}) == 1
+    if len(scored) > 1 and same:  # averages over other tasks do not compare
+        value, best = max(scored, key=lambda pair: pair[0])
+        words += f"; the highest average score is {percent(value)} % ({best['label']})"
+    return words + "."
+
+
+def _around(value: list[float | None]) -> list[float] | None:
+    mean_value, spread = value
+    if mean_value is None or spread is None:
+        return None
+    return [100 * (mean_value - spread), 100 * (mean_value + spread)]
+
+
+def table(cells: list[dict[str, Any]]) -> Table:
+    """A column for everything that varies, and one for each task."""
+    keys = [
+        key
+        for key in dict.fromkeys(key for cell in cells for key in cell["varied"])
+        if len({str(cell["varied"].get(key)) for cell in cells}) > 1
+    ]
+    tasks = list(dict.fromkeys(task for cell in cells for task in _scores(cell)))
+    rows = []
+    for number, cell in enumerate(cells, start=1):
+        found = cell.get("dissociation") or {}
+        varied = [cell["varied"].get(key, "") for key in keys]
+        weak = ", ".join(found.get("undertrained", {}))
+        note = cell.get("error", "") if cell["state"] != "done" else ""
+        rows.append(
+            [
+                str(number),
+                *("+".join(v) if isinstance(v, list) else str(v) for v in varied),
+                *(percent(_scores(cell).get(task)) for task in tasks),
+                percent(found.get("mean")),
+                interval((found.get("intervals") or {}).get("mean")),
+                note or (f"hardly learnt: {weak}" if weak else ""),
+            ]
+        )
+    columns = ["run", *keys, *(f"{task} (%)" for task in tasks), "D (%)", "95 % interval", ""]
+    return Table(columns, rows, "Every run of the grid with its validation scores.")
+
+
+def _scores(cell: dict[str, Any]) -> dict[str, float]:
+    entries = cell.get("splits", {}).get("validation", {})
+    return {task: entry["score"] for task, entry in entries.items()}
 
 
 def numeric_keys(cells: list[dict[str, Any]]) -> list[str]:
@@ -76,19 +133,5 @@ def curve(
 
 
 def average(cell: dict[str, Any]) -> float | None:
-    scores = [entry["score"] for entry in cell.get("splits", {}).get("validation", {}).values()]
+    scores = list(_scores(cell).values())
     return mean(scores) if scores else None
-
-
-def _row(cell: dict[str, Any]) -> list[str]:
-    if cell["state"] != "done":
-        return [cell["label"], "failed", "", "", cell.get("error", "")]
-    entries = cell.get("splits", {}).get("validation", {}).values()
-    scores = "  ".join(percent(entry["score"]) for entry in entries)
-    found = cell.get("dissociation")
-    if found is None:
-        return [cell["label"], scores, "", "", ""]
-    weak = ", ".join(found["undertrained"])
-    note = f"undertrained: {weak}" if weak else ""
-    ends = interval(found["intervals"]["mean"])
-    return [cell["label"], scores, percent(found["mean"]), ends, note]

@@ -1,12 +1,14 @@
 """Training: what each task learnt when, what was sampled, what every phase cost."""
 
+import math
 from typing import Any
 
 from brodmann.reporting.blocks import Fold, Lines, Section, Table
 from brodmann.reporting.findings import learning_curves
 from brodmann.reporting.record import Record, Study
+from brodmann.results import LOWER_IS_BETTER
 
-POINTS = 60  # of a curve: more cannot be told apart
+POINTS = 30  # of a curve: more cannot be told apart
 
 
 def section(study: Study) -> Section | None:
@@ -26,6 +28,7 @@ def views(run: Record) -> list[Any]:
     curves = {
         task: [(step, 100 * value) for step, value in points]
         for task, points in learning_curves(run).items()
+        if run.validation.get(task, {}).get("metric") not in LOWER_IS_BETTER
     }
     if any(len(points) > 1 for points in curves.values()):
         text = "Validation scores during training (each task's own metric)."
@@ -44,12 +47,13 @@ def views(run: Record) -> list[Any]:
 
 
 def losses(run: Record) -> dict[str, list[tuple[float, float]]]:
-    series: dict[str, list[tuple[float, float]]] = {}
+    series: dict[str, list[tuple[float, float]]] = {task: [] for task in run.tasks}
     for group in _grouped(run.entries("loss")):
         for task in run.tasks:
             found = [entry["loss"][task] for entry in group if task in entry["loss"]]
+            found = [value for value in found if math.isfinite(value)]
             if found:
-                series.setdefault(task, []).append((group[-1]["step"], sum(found) / len(found)))
+                series[task].append((group[-1]["step"], sum(found) / len(found)))
     return series
 
 

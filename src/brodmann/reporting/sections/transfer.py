@@ -13,18 +13,18 @@ def section(study: Study) -> Section | None:
     blocks: list[Any] = []
     for task, table in summary["tasks"].items():
         starts = list(next(iter(table.values())))
-        amounts = [(amount, _number(amount)) for amount in table]
         metric = summary["metrics"][task]
-        if len(table) > 1 and all(number is not None for _, number in amounts):
+        if len(table) > 1:
             series = {
                 start: [
-                    (number or 0.0, *(100 * (v or 0.0) for v in table[amount][start]["mean"]))
-                    for amount, number in amounts
+                    (float(place), *(100 * (v or 0.0) for v in table[amount][start]["mean"]))
+                    for place, amount in enumerate(table)
                 ]
                 for start in starts
             }
             text = f"{task}: {metric} after learning from a few examples, mean ± sd over seeds."
-            blocks.append(Lines(series, "training examples", f"{metric} (%)", text))
+            axis = "training examples"
+            blocks.append(Lines(series, axis, f"{metric} (%)", text, x_labels=list(table)))
         rows = [
             [
                 amount,
@@ -42,10 +42,3 @@ def section(study: Study) -> Section | None:
         )
         blocks.append(Table(("examples", *starts), rows, caption))
     return Section("transfer", "Few-shot transfer", blocks)
-
-
-def _number(amount: str) -> float | None:
-    try:
-        return float(amount.removesuffix("%").removesuffix(" "))
-    except ValueError:
-        return None
