@@ -33,6 +33,7 @@ class Part:
 class Batch:
     inputs: "dict[str, Tensor]"  # input_ids, attention_mask (and token_type_ids), (row, token)
     parts: list[Part]
+    tasks: int = 0  # in the whole batch, over all processes
 
     def to(self, device: Any) -> "Batch":
         if getattr(device, "type", device) == "cpu":
@@ -83,7 +84,7 @@ def make_batch(
         span = slice(begin, begin + len(rows))
         parts.append(Part(task, span, items, labels, counts, total))
         begin += len(rows)
-    return Batch(inputs, parts)
+    return Batch(inputs, parts, len(parts))
 
 
 def _padded(values: Array, encoded: Encoded, rows: Array, width: int, fill: int) -> Array:

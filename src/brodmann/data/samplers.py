@@ -66,6 +66,8 @@ def task_probabilities(
     [0.333, 0.667]
     """
     check_sampler(kind, parameters)
+    if kind not in SAMPLERS:
+        raise InputError(f"sampler '{kind}' has no probabilities: it chooses examples")
     counts = np.asarray(sizes, dtype=float)
     if counts.ndim != 1 or not len(counts) or not (counts > 0).all():
         raise InputError(f"sampling: expected a positive size for every task, found {list(sizes)}")
@@ -76,8 +78,18 @@ def task_probabilities(
 
 
 def check_sampler(kind: str, parameters: dict[str, Any]) -> None:
+    if kind == "uncertainty":  # chooses examples, not tasks: see data/uncertainty.py
+        from brodmann.data.uncertainty import check_formula
+
+        for name in parameters:
+            if name != "formula":
+                hint = did_you_mean(name, ["formula"])
+                raise InputError(f"sampler 'uncertainty' has no parameter '{name}'{hint}")
+        check_formula(parameters.get("formula", "published"))
+        return
     if kind not in SAMPLERS:
-        raise InputError(f"unknown sampler '{kind}'{did_you_mean(kind, SAMPLERS)}")
+        known = [*SAMPLERS, "uncertainty"]
+        raise InputError(f"unknown sampler '{kind}'{did_you_mean(kind, known)}")
     known = list(inspect.signature(SAMPLERS[kind]).parameters)[3:]
     for name, value in parameters.items():
         if name not in known:

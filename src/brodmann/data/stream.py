@@ -72,6 +72,11 @@ class BatchStream:
         if self._order is None or self._order[0] != epoch:
             self._order = (epoch, self._task_order(epoch))
         task = int(self._order[1][place])
+        self.drawn += 1
+        return Draw(task, self.take(task), epoch + 1)
+
+    def take(self, task: int) -> Array:
+        """The next batch of a task's walk; an empty walk is walked anew in another order."""
         if self.places[task] == self.batches[task]:
             self.passes[task] += 1
             self.places[task] = 0
@@ -80,8 +85,7 @@ class BatchStream:
             walk = self._walks[task] = (self.passes[task], self._walk(task, self.passes[task]))
         items = walk[1][self.places[task]]
         self.places[task] += 1
-        self.drawn += 1
-        return Draw(task, items, epoch + 1)
+        return items
 
     def _task_order(self, epoch: int) -> Array:
         generator = np.random.default_rng([self.seed, 1, epoch])

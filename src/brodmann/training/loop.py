@@ -1,7 +1,8 @@
 """The training loop: the only one. Built on Accelerate, for one process or several.
 
-A step takes `accumulation` batches, each from one task. The loss of a batch is the mean over its
-items (over all processes) times the task's weight; the losses of a step are averaged.
+A step takes `accumulation` batches, each from one task or (sampler `uncertainty`) mixed. The loss
+of a batch is the mean over its tasks of the mean over a task's items (over all processes) times the
+task's weight; the losses of a step are averaged.
 """
 
 import contextlib
@@ -16,9 +17,8 @@ import torch
 from torch import Tensor, nn
 
 from brodmann.artifacts import digest
-from brodmann.data.batches import Batch, make_batch
+from brodmann.data.batches import Batch
 from brodmann.data.encoding import Encoded
-from brodmann.data.stream import BatchStream
 from brodmann.data.tasks import Task
 from brodmann.errors import InputError, Interrupted, RunError
 from brodmann.models.evaluate import evaluate, mean_primary
@@ -26,6 +26,7 @@ from brodmann.models.multitask import MultiTaskModel
 from brodmann.models.precision import autocast
 from brodmann.results import Head
 from brodmann.training import processes
+from brodmann.training.batching import BatchSource
 from brodmann.training.checkpoint import random_state
 from brodmann.training.iat import Specialization
 from brodmann.training.keeper import Keeper
@@ -50,6 +51,7 @@ class Progress:
     examples: dict[str, int] = field(default_factory=dict)  # items trained on, by task
     evaluations: list[dict[str, Any]] = field(default_factory=list)
     window: dict[str, list[float]] = field(default_factory=dict)  # losses since the last log line
+    taken: dict[str, int] = field(default_factory=dict)  # items since the last log line, by task
     heads: dict[str, list[Head]] | None = None  # that each task moves, once heads specialize
 
 
@@ -77,18 +79,17 @@ class Loop:
         self.objective = objective
         self.trained: nn.Module = model if objective is None else objective  # has all parameters
         self.device = self.accelerator.device
-        self.pad_id = int(model.tokenizer.pad_token_id)
         self.train_sets = dict(encoded.get("train") or self._encoded("train"))
         self.validation_sets = dict(encoded.get("validation") or self._encoded("validation"))
-        self.stream = BatchStream(
-            [self.train_sets[task.name].lengths() for task in tasks],
-            batch_size=options.batch_size * self.world,
-            epochs=options.epochs,
-            sampling=options.sampling,
-            seed=options.seed,
-            bucketing=options.bucketing,
-            **options.sampling_parameters,
+        self.source = BatchSource(
+            model,
+            [task.name for task in tasks],
+            self.train_sets,
+            options,
+            self.rank,
+            self.world,
         )
+        self.stream = self.source.stream
         whole = -(-len(self.stream) // options.accumulation)
         self.steps = min(whole, options.max_steps or whole)
         torch.manual_seed(options.seed * 1000 + self.rank)
@@ -244,18 +245,21 @@ class Loop:
         count = min(options.accumulation, len(self.stream) - self.stream.drawn)
         losses: list[tuple[str, float]] = []
         for place in range(count):
-            task, batch, items = self._next_batch()
+            batch, items = self.source.next(self.device)
             if self.special is not None:
-                self.special.task = task
+                self.special.task = batch.parts[0].task
             last = place == count - 1
             with contextlib.nullcontext() if last else self.accelerator.no_sync(self.prepared):
                 with autocast(self.device, options.precision):
                     outputs = self.prepared(batch)
-                loss = self.batch_loss(batch, outputs.losses)
+                each = self.task_losses(batch, outputs.losses)
+                loss = torch.stack(list(each.values())).sum() / batch.tasks
                 # The processes' gradients are averaged, but each loss is a share of the whole.
                 self.accelerator.backward(loss * (self.world / count))
-            losses.append((task, float(loss.detach()) * self.world))
-            self.progress.examples[task] += items
+            losses += [(task, float(value.detach()) * self.world) for task, value in each.items()]
+            for task, number in items.items():
+                self.progress.examples[task] += number
+                self.progress.taken[task] = self.progress.taken.get(task, 0) + number
         norm = self._clip()
         self._check_finite(losses, norm, keeper)
         with self._only_chosen_heads([task for task, _ in losses]):
@@ -274,29 +278,13 @@ class Loop:
             return contextlib.nullcontext()
         return self.special.step(tasks, self._bare_optimizer())
 
-    def _next_batch(self) -> tuple[str, Batch, int]:
-        """This process's share of the next batch, and how many items it has in all."""
-        draw = self.stream.next()
-        name = self.tasks[draw.task].name
-        share = draw.items[self.rank :: self.world]
-        empty = not len(share)
-        if empty:  # fewer items than processes: go through the motions, weighing nothing
-            share = draw.items[:1]
-        batch = make_batch(
-            [(name, self.train_sets[name], share)], pad_id=self.pad_id, totals=[len(draw.items)]
-        ).to(self.device)
-        if empty:
-            batch.parts[0].total = 0
-        return name, batch, len(draw.items)
-
-    def batch_loss(self, batch: Batch, losses: Sequence[Tensor]) -> Tensor:
-        """Mean over the tasks present of each task's mean, times the task's weight."""
-        total = torch.zeros((), device=self.device)
+    def task_losses(self, batch: Batch, losses: Sequence[Tensor]) -> dict[str, Tensor]:
+        """Each task's mean, times the task's weight: this process's share of it."""
+        found = {}
         for part, values in zip(batch.parts, losses, strict=True):
-            weight = self.model.specs[part.task].weight
             share = values.sum() / part.total if part.total else 0.0 * values.sum()
-            total = total + weight * share
-        return total / len(batch.parts)
+            found[part.task] = self.model.specs[part.task].weight * share
+        return found
 
     def _clip(self) -> float:
         trained = [p for p in self.trained.parameters() if p.grad is not None]
@@ -326,11 +314,13 @@ class Loop:
             "learning_rate": learning_rate,
             "loss": means,
             "batches": {task: len(values) for task, values in self.progress.window.items()},
+            "examples": self.progress.taken,
             "seconds": round(self.progress.seconds, 3),
+            **self.source.log_facts(),
         }
         keeper.log(entry)
         log({f"loss/{task}": v for task, v in means.items()}, self.progress.step)
-        self.progress.window = {}
+        self.progress.window, self.progress.taken = {}, {}
 
     def _evaluate(self, keeper: Keeper, signals: StopSignals, log: Any) -> None:
         self.report("evaluate", {"step": self.progress.step})

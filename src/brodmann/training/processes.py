@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, distributed
+from torch import distributed
 
 from brodmann.errors import InputError, did_you_mean
 
@@ -71,7 +71,8 @@ def agreed(values: Sequence[float], device: torch.device, world: int) -> list[fl
     return [float(value) for value in tensor]
 
 
-def everyones(state: dict[str, Tensor], world: int) -> list[dict[str, Tensor]]:
+def everyones(state: Any, world: int) -> list[Any]:
+    """What each process has, on all of them."""
     if world == 1:
         return [state]
     gathered: list[Any] = [None] * world

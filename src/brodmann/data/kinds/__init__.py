@@ -4,7 +4,7 @@ A kind says which columns it needs, how a row becomes an example and an example 
 output head returns, the loss of each item, and how outputs become predictions and scores.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from brodmann.artifacts import Array
@@ -69,6 +69,10 @@ class Kind(Protocol):
 
     def loss(self, logits: "Tensor", labels: dict[str, "Tensor"], spec: TaskSpec) -> "Tensor":
         """One loss an item, (item,)."""
+
+    @property
+    def entropy(self) -> "Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] | None":
+        """(logits, what of them is real) → each item's entropy, and that of a uniform answer."""
 
     def predict(
         self,

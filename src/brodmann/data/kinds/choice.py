@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from brodmann.artifacts import Array
+from brodmann.data import entropy as entropies
 from brodmann.data.answers import AnswerScore, answer_score
 from brodmann.data.encoding import Encoded, encode_texts
 from brodmann.data.tasks import Example, TaskSpec, is_text, label_name, listed, read_texts
@@ -133,6 +134,12 @@ def loss(logits: "Tensor", labels: dict[str, "Tensor"], spec: TaskSpec) -> "Tens
         among_right = logits.float().masked_fill(wrong, float("-inf")).logsumexp(dim=1)
         return logits.float().logsumexp(dim=1) - among_right
     return functional.cross_entropy(logits.float(), labels["label"], reduction="none")
+
+
+def entropy(logits: "Tensor", real: "Tensor") -> tuple["Tensor", "Tensor"]:
+    """`real` is (item, choice)."""
+    found = entropies.of_choices(logits, real)
+    return found, entropies.uniform(found, real.sum(dim=-1))
 
 
 def predict(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from brodmann.artifacts import Array
+from brodmann.data import entropy as entropies
 from brodmann.data.encoding import Encoded, one_row_an_example
 from brodmann.data.metrics import classification_scores, set_exact_match
 from brodmann.data.tasks import (
@@ -90,6 +91,11 @@ def loss(logits: "Tensor", labels: dict[str, "Tensor"], spec: TaskSpec) -> "Tens
     if spec.class_weights is not None:
         losses = losses * logits.new_tensor(spec.class_weights).float()[labels["label"]]
     return losses
+
+
+def entropy(logits: "Tensor", real: "Tensor") -> tuple["Tensor", "Tensor"]:
+    found = entropies.of_choices(logits)
+    return found, entropies.uniform(found, logits.shape[-1])
 
 
 def predict(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from brodmann.artifacts import Array
+from brodmann.data import entropy as entropies
 from brodmann.data.encoding import Encoded, one_row_an_example
 from brodmann.data.metrics import multilabel_scores
 from brodmann.data.tasks import (
@@ -82,6 +83,12 @@ def loss(logits: "Tensor", labels: dict[str, "Tensor"], spec: TaskSpec) -> "Tens
     return functional.binary_cross_entropy_with_logits(
         logits.float(), labels["label"], reduction="none"
     ).mean(dim=1)
+
+
+def entropy(logits: "Tensor", real: "Tensor") -> tuple["Tensor", "Tensor"]:
+    """The mean over labels, each a question of its own."""
+    found = entropies.of_yes_or_no(logits).mean(dim=-1)
+    return found, entropies.uniform(found, 2)
 
 
 def predict(

@@ -27,6 +27,7 @@ OPTIONAL = ("text_pair",)
 TARGETS = ("label",)
 METRICS = ("spearman", "pearson", "r2", "mean_squared_error")
 WEIGHTED_CLASSES = False
+entropy = None  # a number is not chosen among several
 
 STRATA = 10
 LARGEST = 1e30  # squares of larger values leave the range of numbers

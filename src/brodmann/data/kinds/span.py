@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from brodmann.artifacts import Array
+from brodmann.data import entropy as entropies
 from brodmann.data.answers import AnswerScore, answer_score
 from brodmann.data.encoding import Encoded, flatten
 from brodmann.data.tasks import Example, TaskSpec, one_text
@@ -181,6 +182,12 @@ def loss(logits: "Tensor", labels: dict[str, "Tensor"], spec: TaskSpec) -> "Tens
         functional.cross_entropy(first, labels["first"], reduction="none")
         + functional.cross_entropy(last, labels["last"], reduction="none")
     ) / 2
+
+
+def entropy(logits: "Tensor", real: "Tensor") -> tuple["Tensor", "Tensor"]:
+    """The mean of first and last place, each among the real tokens."""
+    found = entropies.of_choices(logits.transpose(1, 2), real[:, None]).mean(dim=-1)
+    return found, entropies.uniform(found, real.sum(dim=-1))
 
 
 def predict(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from brodmann.artifacts import Array
+from brodmann.data import entropy as entropies
 from brodmann.data.encoding import IGNORED, Encoded, flatten
 from brodmann.data.metrics import entities, tagging_scores
 from brodmann.data.tag_schemes import bio_labels, to_bio
@@ -169,6 +170,13 @@ def loss(logits: "Tensor", labels: dict[str, "Tensor"], spec: TaskSpec) -> "Tens
     )
     counted = (tags != IGNORED).sum(dim=1).clamp(min=1)
     return losses.sum(dim=1) / counted
+
+
+def entropy(logits: "Tensor", real: "Tensor") -> tuple["Tensor", "Tensor"]:
+    """The mean over the real tokens."""
+    each = entropies.of_choices(logits) * real
+    found = each.sum(dim=-1) / real.sum(dim=-1).clamp(min=1)
+    return found, entropies.uniform(found, logits.shape[-1])
 
 
 def predict(

@@ -1,0 +1,49 @@
+"""How sure a model is of its answers: the entropy of each, beside that of a uniform answer."""
+
+import numpy as np
+import torch
+
+from brodmann.artifacts import Array
+from brodmann.data.batches import make_batch
+from brodmann.data.encoding import Encoded
+from brodmann.data.kinds import KINDS
+from brodmann.models.multitask import MultiTaskModel
+from brodmann.models.precision import autocast
+
+
+@torch.no_grad()
+def item_entropies(
+    model: MultiTaskModel,
+    task: str,
+    encoded: Encoded,
+    items: Array,
+    *,
+    precision: str = "float32",
+) -> tuple[Array, Array] | None:
+    """(H, H') of these items as the model is now, dropout off; None where answers have no entropy.
+
+    The model's mode is as before afterwards.
+    """
+    spec = model.spec(task)
+    kind = KINDS[spec.kind]
+    if kind.entropy is None:
+        return None
+    if not len(items):
+        return np.zeros(0), np.zeros(0)
+    training = model.training
+    model.eval()
+    try:
+        pad_id = int(model.tokenizer.pad_token_id)
+        batch = make_batch([(task, encoded, items)], pad_id=pad_id).to(model.device)
+        batch.parts[0].labels = {}
+        with autocast(model.device, precision):
+            logits = model(batch).logits[0]
+    finally:
+        model.train(training)
+    if kind.HEAD == "choice":
+        counts = torch.as_tensor(batch.parts[0].rows_per_item, device=logits.device)
+        real = torch.arange(logits.shape[1], device=logits.device) < counts[:, None]
+    else:
+        real = batch.inputs["attention_mask"].bool()
+    found, uniform = kind.entropy(logits.float(), real)
+    return found.double().cpu().numpy(), uniform.double().cpu().numpy()

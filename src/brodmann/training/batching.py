@@ -1,0 +1,96 @@
+"""The next batch of a training run: this process's share of what the sampler chose."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from brodmann.artifacts import Array
+from brodmann.data.batches import Batch, make_batch
+from brodmann.data.encoding import Encoded
+from brodmann.data.stream import BatchStream
+from brodmann.data.uncertainty import NAME, UncertaintyStream, in_order
+from brodmann.errors import InputError
+from brodmann.models.multitask import MultiTaskModel
+from brodmann.models.uncertainty import item_entropies
+from brodmann.training import processes
+from brodmann.training.options import Options
+
+
+class BatchSource:
+    """Batches of one task, or mixed ones of what the model is least sure about."""
+
+    def __init__(
+        self,
+        model: MultiTaskModel,
+        names: Sequence[str],
+        encoded: Mapping[str, Encoded],
+        options: Options,
+        rank: int,
+        world: int,
+    ) -> None:
+        self.model, self.names, self.encoded = model, list(names), encoded
+        self.rank, self.world, self.precision = rank, world, options.precision
+        self.pad_id = int(model.tokenizer.pad_token_id)
+        mixed = options.sampling == NAME
+        if mixed and options.specialize is not None:
+            raise InputError(
+                f"specialize needs batches of one task, which the '{NAME}' sampler mixes: use "
+                "another sampler"
+            )
+        kind = UncertaintyStream if mixed else BatchStream
+        self.stream = kind(
+            [encoded[name].lengths() for name in names],
+            batch_size=options.batch_size * world,
+            epochs=options.epochs,
+            sampling=options.sampling,
+            seed=options.seed,
+            bucketing=options.bucketing,
+            **options.sampling_parameters,
+        )
+
+    def next(self, device: Any) -> tuple[Batch, dict[str, int]]:
+        """This process's share of the next batch, and how many items it has in all, by task."""
+        if isinstance(self.stream, UncertaintyStream):
+            items = self._most_uncertain(self.stream)
+        else:
+            draw = self.stream.next()
+            items = {self.names[draw.task]: draw.items}
+        shares = {name: own[self.rank :: self.world] for name, own in items.items()}
+        shares = {name: own for name, own in shares.items() if len(own)}
+        empty = not shares
+        if empty:  # fewer items than processes: go through the motions, weighing nothing
+            name, own = next(iter(items.items()))
+            shares = {name: own[:1]}
+        batch = make_batch(
+            [(name, self.encoded[name], own) for name, own in shares.items()],
+            pad_id=self.pad_id,
+            totals=[len(items[name]) for name in shares],
+        ).to(device)
+        batch.tasks = len(items)
+        if empty:
+            batch.parts[0].total = 0
+        return batch, {name: len(own) for name, own in items.items()}
+
+    def _most_uncertain(self, stream: UncertaintyStream) -> dict[str, Array]:
+        """Every process looks at its share of the candidates; all choose alike."""
+        candidates = stream.candidates()
+        own = [
+            item_entropies(
+                self.model,
+                name,
+                self.encoded[name],
+                items[self.rank :: self.world],
+                precision=self.precision,
+            )
+            for name, items in zip(self.names, candidates, strict=True)
+        ]
+        found = own
+        if self.world > 1:
+            found = in_order(processes.everyones(own, self.world), candidates)
+        picked = stream.choose(candidates, found)
+        return {name: items for name, items in zip(self.names, picked, strict=True) if len(items)}
+
+    def log_facts(self) -> dict[str, Any]:
+        """What the sampler has to say for the log."""
+        if isinstance(self.stream, UncertaintyStream):
+            return self.stream.log_facts(self.names)
+        return {}

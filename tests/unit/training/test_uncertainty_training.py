@@ -1,0 +1,68 @@
+"""Training on what the model is least sure about: mixed batches, the log, resuming, refusals."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import brodmann as bm
+from brodmann.errors import Interrupted
+
+OPTIONS: dict[str, Any] = {
+    "epochs": 1, "max_steps": 8, "batch_size": 10, "sampling": "uncertainty", "learning_rate": 1e-3,
+}  # fmt: skip
+
+
+def build(tasks: list[Any], architecture: str = "shared") -> Any:
+    return bm.MultiTaskModel.from_pretrained(
+        "builtin:tiny", tasks, architecture=architecture, max_length=32
+    )
+
+
+@pytest.mark.parametrize("architecture", ["shared", "single", "ca_mtl"])
+def test_every_kind_trains_and_the_log_tells_what_was_taken(
+    tasks_of_every_kind: list[Any], tmp_path: Path, architecture: str
+) -> None:
+    model = build(tasks_of_every_kind, architecture)
+    progress = bm.fit(model, tasks_of_every_kind, folder=tmp_path, **OPTIONS)
+    assert sum(progress.examples.values()) == 8 * 10
+    lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    entry = next(line for line in lines if "entropy" in line)
+    names = [task.name for task in tasks_of_every_kind]
+    assert entry["examples"] == {n: count for n, count in progress.examples.items() if count}
+    assert set(entry["entropy"]) == {n for n in names if n != "value"}  # regression has none
+    assert all(0 <= share <= 1.0001 for share in entry["entropy"].values())
+    assert set(entry["used"]) == set(names) and 0 < entry["used"]["value"] <= 1
+    quota = max(1, 10 // len(names))
+    assert progress.examples["value"] == 8 * quota
+
+
+def test_a_stopped_run_goes_on_with_the_same_bits(
+    tasks_of_every_kind: list[Any], tmp_path: Path
+) -> None:
+    straight = build(tasks_of_every_kind)
+    bm.fit(straight, tasks_of_every_kind, folder=tmp_path / "a", **OPTIONS)
+    stopped = build(tasks_of_every_kind)
+
+    def stop(event: str, facts: dict[str, Any]) -> None:
+        import os
+        import signal
+
+        if event == "step" and facts["step"] == 3:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with pytest.raises(Interrupted):
+        bm.fit(stopped, tasks_of_every_kind, folder=tmp_path / "b", report=stop, **OPTIONS)
+    again = build(tasks_of_every_kind)
+    bm.fit(again, tasks_of_every_kind, folder=tmp_path / "b", **OPTIONS)
+    for one, other in zip(straight.parameters(), again.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_what_needs_batches_of_one_task_is_refused(tasks_of_every_kind: list[Any]) -> None:
+    with pytest.raises(bm.InputError, match="specialize needs batches of one task"):
+        bm.fit(
+            build(tasks_of_every_kind), tasks_of_every_kind, specialize=bm.IAT(0.3, 0.1), **OPTIONS
+        )
