@@ -119,7 +119,7 @@ class ConditionalAlignment(nn.Module):
         if self.form == "linear":
             states = states @ self.matrices["all"]
         scale, shift = (context.spread(value)[:, None] for value in self.film(z))
-        return states * (1 + scale) + shift
+        return torch.addcmul(shift, states, 1 + scale)
 
 
 class ConditionalNorm(nn.Module):
@@ -136,7 +136,8 @@ class ConditionalNorm(nn.Module):
     def forward(self, normed: Tensor, bias: Tensor, z: Tensor, context: TaskContext) -> Tensor:
         scale, shift = self.film(z)
         shift = shift - scale * bias
-        return normed * (1 + context.spread(scale)[:, None]) + context.spread(shift)[:, None]
+        gain = 1 + context.spread(scale)[:, None]
+        return torch.addcmul(context.spread(shift)[:, None], normed, gain)
 
 
 class ConditionalBottleneck(nn.Module):
@@ -151,7 +152,7 @@ class ConditionalBottleneck(nn.Module):
 
     def forward(self, states: Tensor, z: Tensor, context: TaskContext) -> Tensor:
         scale, shift = (context.spread(value)[:, None] for value in self.film(z))
-        narrow = self.down(states * (1 + scale) + shift)
+        narrow = self.down(torch.addcmul(shift, states, 1 + scale))
         found: Tensor = self.up(narrow if self.activation is None else self.activation(narrow))
         return found
 
