@@ -4,7 +4,7 @@
 
 1. a training step of `ca_mtl` against one of `shared`, the same half of the layers frozen: 32 rows
    of four tasks, 128 tokens (and the tasks' own short texts). Most of it is inherent: what is
-   conditional in the frozen layers needs the backward pass through them, which `shared` need not do;
+   conditional in the frozen layers needs the backward pass through them, `shared` does not;
 2. the attention bias of a batch (32 rows of four tasks, 128 tokens) against a loop over examples
    that builds each row's with `block_diag`, forward and backward;
 3. an uncertainty step against its candidates' forward passes and a plain step on its batch.

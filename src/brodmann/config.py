@@ -141,6 +141,7 @@ class GridSection(Section):
     vary: dict[str, list[Any]] = Field(
         default_factory=dict, description="setting → its values, e.g. seed = [0, 1, 2]"
     )
+    heads: bool = Field(True, description="map heads and dissociate; false: scores only")
 
 
 class Config(Section):

@@ -123,10 +123,13 @@ def run_grid(config: Config, base: Path, report: Callable[[str, dict[str, Any]],
         raise InputError(f"{folder}: holds a run: give the grid another name")
     with locked(folder):
         write_text(folder / "grid.toml", to_toml(config.resolved()))
-        return _run_cells(cells, folder, base, report)
+        assert config.grid is not None
+        return _run_cells(cells, folder, base, report, heads=config.grid.heads)
 
 
-def _run_cells(cells: list[Cell], folder: Path, base: Path, report: Any) -> dict[str, Any]:
+def _run_cells(
+    cells: list[Cell], folder: Path, base: Path, report: Any, *, heads: bool
+) -> dict[str, Any]:
     seconds: list[float] = []
     data = [_data_fingerprints(cell.config, base) for cell in cells]
     for number, cell in enumerate(cells):
@@ -142,7 +145,7 @@ def _run_cells(cells: list[Cell], folder: Path, base: Path, report: Any) -> dict
         facts = {"number": number, "cells": len(cells), "cell": cell, "expected": expected}
         report("cell", {**facts, "state": "starts"})
         began = time.monotonic()
-        write_json(path, {**_run_cell(cell, base, report), "data": data[number]})
+        write_json(path, {**_run_cell(cell, base, report, heads), "data": data[number]})
         seconds.append(time.monotonic() - began)
     summary = summarised(folder, cells)
     write_json(folder / "grid.json", summary)
@@ -150,7 +153,7 @@ def _run_cells(cells: list[Cell], folder: Path, base: Path, report: Any) -> dict
     return summary
 
 
-def _run_cell(cell: Cell, base: Path, report: Any) -> dict[str, Any]:
+def _run_cell(cell: Cell, base: Path, report: Any, heads: bool) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "label": cell.label,
         "fingerprint": cell.fingerprint,
@@ -158,7 +161,7 @@ def _run_cell(cell: Cell, base: Path, report: Any) -> dict[str, Any]:
         "request": dissociate.requested(cell.config),
     }
     try:
-        result = run(cell.config, base, report)
+        result = run(cell.config, base, report, heads=heads)
     except (KeyboardInterrupt, Interrupted):
         raise
     except BrodmannError as error:
