@@ -14,6 +14,7 @@ _PUBLIC = {
     "load_tasks": "brodmann.data.loading",
     "MultiTaskModel": "brodmann.models.multitask",
     "evaluate": "brodmann.models.evaluate",
+    "zero_shot": "brodmann.models.zero_shot",
     "fit": "brodmann.training.trainer",
     "IAT": "brodmann.training.iat",
     "distill": "brodmann.training.distillation",

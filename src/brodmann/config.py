@@ -46,6 +46,7 @@ class TrainingSection(Section):
     precision: Literal["float32", "bf16"] = "float32"
     sampling: str = "proportional"
     sampling_parameters: dict[str, Any] = Field(default_factory=dict)
+    aggregation: Literal["upgrad", "pcgrad", "cagrad", "mgda"] | None = None
     bucketing: bool = True
     gradient_checkpointing: bool = False
     evaluate_every: PositiveInt | None = None
@@ -113,6 +114,16 @@ class DistillSection(Section):
     temperature: Annotated[float, Field(gt=0)] = 1.0
 
 
+class AdaptSection(Section):
+    """[adapt]: new tasks for a trained model."""
+
+    start: str = Field(description="run or model folder")
+    like: str = Field("random", description="a task of that model, random or xavier")
+    head: Literal["new", "like"] = "new"
+    frozen: bool = Field(False, description="train only what is the new tasks' own")
+    train: bool = Field(True, description="false: zero-shot scores only")
+
+
 Arm = Literal["single", "multi", "iat", "random", "ticket_share", "prune"]
 
 
@@ -166,6 +177,7 @@ class Config(Section):
     compare: CompareSection | None = None
     transfer: TransferSection | None = None
     distill: DistillSection | None = None
+    adapt: AdaptSection | None = None
 
     @field_validator("name")
     @classmethod
@@ -252,6 +264,11 @@ def apply_override(values: dict[str, Any], override: str) -> None:
     if key == "data_dir":
         # Typed in a shell: relative to where one stands.
         value = str(Path(text.strip("\"'")).expanduser().resolve())
+    set_value(values, key, value, override)
+
+
+def set_value(values: dict[str, Any], key: str, value: Any, override: str) -> None:
+    """Set a dotted key; `override` is what was written, for messages."""
     *path, last = key.split(".")
     if not all((*path, last)):
         raise InputError(

@@ -14,6 +14,7 @@ from rich.table import Table
 
 from brodmann.console_tables import (
     comparison_parts,
+    covsim_table,
     dissociation_lines,
     dissociation_table,
     grid_lines,
@@ -22,6 +23,7 @@ from brodmann.console_tables import (
     pruned_table,
     score_table,
     transfer_parts,
+    zero_shot_table,
 )
 
 
@@ -62,6 +64,8 @@ class RunView:
             "dissociation": self._dissociation,
             "pruned": self._pruned,
             "distilled": self._distilled,
+            "zero-shot": self._zero_shot,
+            "relations": self._relations,
             "arm": self._arm,
             "comparison": self._comparison,
             "transfer": self._transfer,
@@ -215,6 +219,15 @@ class RunView:
         for part in transfer_parts(facts["summary"]):
             self.console.print(part, highlight=False)
         self.console.print(f"transfer: {facts['file']}, {facts['figure']}", highlight=False)
+
+    def _zero_shot(self, facts: dict[str, Any]) -> None:
+        self.close()
+        self.console.print(zero_shot_table(facts["result"]))
+
+    def _relations(self, facts: dict[str, Any]) -> None:
+        self.close()
+        self.console.print(covsim_table(facts["result"]))
+        self.console.print(f"relations: {facts['file']}", highlight=False)
 
     def _distilled(self, facts: dict[str, Any]) -> None:
         self.close()

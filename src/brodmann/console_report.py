@@ -109,6 +109,15 @@ def _lines(block: blocks.Lines) -> Iterator[Any]:
     yield from _captioned(table, f"{block.caption} {block.y_title} over {block.x_title}.")
 
 
+def _scatter(block: blocks.Scatter) -> Iterator[Any]:
+    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
+    for title in ("", block.x_title, block.y_title):
+        table.add_column(escape(title), justify="right" if title else "left")
+    for x, y, name in block.points:
+        table.add_row(escape(_short(name)), f"{x:.3g}", blocks.plain(y))
+    yield from _captioned(table, block.caption)
+
+
 def _atlas(block: blocks.Atlas) -> Iterator[Any]:
     for name, scores in block.maps.items():
         if len(block.maps) > 1:
@@ -143,6 +152,7 @@ DRAW: dict[type, Any] = {
     blocks.Matrix: _matrix,
     blocks.Bars: _bars,
     blocks.Lines: _lines,
+    blocks.Scatter: _scatter,
     blocks.Atlas: _atlas,
     blocks.Code: _code,
     blocks.Fold: _fold,

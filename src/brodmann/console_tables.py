@@ -289,3 +289,26 @@ def entry_table(facts: dict[str, Any]) -> Table:
             text = {True: "yes", False: "no"}.get(value, str(value))
         table.add_row(f"[bold]{key}[/bold]", escape(text))
     return table
+
+
+def zero_shot_table(result: dict[str, Any]) -> Table:
+    """A row a start, a column a new task, before any training."""
+    table = Table(title="zero-shot (%)", title_justify="left", header_style="bold", box=None)
+    tasks = list(result["zero_shot"])
+    table.add_column("start", no_wrap=True)
+    for task in tasks:
+        table.add_column(escape(f"{task} ({result['metrics'][task]})"), justify="right")
+    for start in dict.fromkeys(s for found in result["zero_shot"].values() for s in found):
+        scores = [result["zero_shot"][t].get(start, {}).get(result["metrics"][t]) for t in tasks]
+        table.add_row(escape(start), *map(percent, scores))
+    return table
+
+
+def covsim_table(result: dict[str, Any]) -> Table:
+    table = Table(title="CovSim (%)", title_justify="left", header_style="bold", box=None)
+    table.add_column("task", no_wrap=True)
+    for task in (*result["tasks"], "mean of others"):
+        table.add_column(escape(task), justify="right")
+    for task, row, mean in zip(result["tasks"], result["covsim"], result["mean"], strict=True):
+        table.add_row(escape(task), *map(percent, row), percent(mean))
+    return table

@@ -16,7 +16,7 @@ from typing import Any
 
 from brodmann.analysis.statistics import mean_and_spread
 from brodmann.artifacts import locked, provenance, read_json, write_json, write_text
-from brodmann.config import Config, apply_override, to_toml
+from brodmann.config import Config, set_value, to_toml
 from brodmann.data.catalogue import short_name
 from brodmann.data.description import checked
 from brodmann.errors import BrodmannError, InputError, Interrupted, did_you_mean
@@ -103,16 +103,19 @@ def _cell(config: Config, group: list[str], varied: dict[str, Any]) -> Cell:
         if _task_name(task) in group
     ]
     for key, value in varied.items():
-        apply_override(values, f"{key}={_as_toml(value)}")
+        set_value(values, key, value, f"{key}={value}")
     values |= {"output": str(Path(config.output) / CELLS), "name": "cell"}
     cell = checked(Config, values, "[grid]")
     cell.name = cell.fingerprint()
-    settings = [f"{key.rpartition('.')[2]}={value}" for key, value in varied.items()]
+    settings = [f"{key.rpartition('.')[2]}={_short(value)}" for key, value in varied.items()]
     return Cell(" ".join(["+".join(group), *settings]), cell, {"tasks": group, **varied})
 
 
-def _as_toml(value: Any) -> str:
-    return to_toml({"value": value}).partition("=")[2].strip()
+def _short(value: Any) -> str:
+    """A table of settings as key=value pairs."""
+    if isinstance(value, dict):
+        return "(" + ", ".join(f"{key}={inner}" for key, inner in value.items()) + ")"
+    return str(value)
 
 
 def run_grid(config: Config, base: Path, report: Callable[[str, dict[str, Any]], None]) -> Any:

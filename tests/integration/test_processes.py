@@ -112,7 +112,7 @@ def test_ctrl_c_saves_and_the_same_command_goes_on(tmp_path: Path) -> None:
     assert (tmp_path / "runs" / "stopped" / "model").is_dir()
 
 
-@pytest.mark.parametrize("sampling", ["proportional", "sqrt"])
+@pytest.mark.parametrize("sampling", ["proportional", "sqrt", "uncertainty"])
 def test_two_processes_match_one_with_the_doubled_batch(tmp_path: Path, sampling: str) -> None:
     # 9 does not divide the sizes: the last batches leave one process with fewer items or none.
     options = f'sampling = "{sampling}"\nmax_steps = 20\nkeep = "last"\n'

@@ -181,6 +181,43 @@ def distill(config: ConfigPath, overrides: Overrides = None, as_json: Json = Fal
 
 
 @app.command()
+def adapt(config: ConfigPath, overrides: Overrides = None, as_json: Json = False) -> None:
+    """New tasks for a trained model: zero-shot from every start, then training from one.
+
+    Example: brodmann adapt new.toml, where [adapt] has start = "runs/trained", like = "rte"
+    """
+    settings, base = loaded(config, overrides)
+    from brodmann.pipeline.adapt import adapt as adapt_all
+    from brodmann.pipeline.report import report_on
+
+    with view(as_json) as report:
+        result = adapt_all(settings, base, report)
+        report_on([settings.folder], report)
+    if as_json:
+        print(json.dumps(result))
+
+
+@app.command()
+def relate(
+    config: RunPath,
+    examples: Annotated[int, typer.Option(help="texts a task, at most")] = 1000,
+    overrides: Overrides = None,
+    as_json: Json = False,
+) -> None:
+    """How alike the tasks' inputs are to a trained run's first layer (CovSim).
+
+    Example: brodmann relate runs/demo --examples 500
+    """
+    settings, base = loaded(config, overrides)
+    from brodmann.pipeline.relate import relate as relate_all
+
+    with view(as_json) as report:
+        result = relate_all(settings, base, report, examples=examples)
+    if as_json:
+        print(json.dumps(result))
+
+
+@app.command()
 def report(
     paths: Annotated[
         list[Path], typer.Argument(help="a run, several, a study, or a configuration")

@@ -187,6 +187,10 @@ class MultiTaskModel(nn.Module):
         """Freeze everything but what is this task's alone: its head, and its own modules."""
         self.spec(task)
         self.requires_grad_(False)
+        self.release(task)
+
+    def release(self, task: str) -> None:
+        """Let what is this task's alone train."""
         self.heads[module_key(task)].requires_grad_(True)
         for parameter in self.encoder.task_parameters(task):
             parameter.requires_grad_(True)

@@ -25,7 +25,7 @@ def check_methods(config: Config) -> None:
     from brodmann.training.iat import IAT
     from brodmann.training.processes import check_trackers
 
-    for section in ("distill", "transfer"):
+    for section in ("distill", "transfer", "adapt"):
         if getattr(config, section) is not None:
             raise InputError(f"[{section}]: this configuration is for `brodmann {section}`")
     if config.specialize is not None:

@@ -82,6 +82,16 @@ class Lines:
 
 
 @dataclass
+class Scatter:
+    """A point (x, y, name) a row, with the straight line through them."""
+
+    points: Sequence[tuple[float, float, str]]
+    x_title: str
+    y_title: str
+    caption: str
+
+
+@dataclass
 class Atlas:
     """The heads of one or several runs, to walk about in."""
 

@@ -4,15 +4,16 @@ Colours are classes, chosen by the page for light and dark; series beyond the ei
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from markupsafe import Markup, escape
 
-from brodmann.reporting.blocks import Lines
+from brodmann.reporting.blocks import Lines, Scatter
 
 WIDTH, HEIGHT = 560, 270
 LEFT, RIGHT, TOP, BOTTOM = 52, 14, 14, 44
 COLOURS = 8
+Scale = Callable[[float], float]
 DASHES = ("", "6 3", "2 3")
 
 
@@ -32,10 +33,9 @@ def style(place: int) -> tuple[str, str]:
     return f"c{place % COLOURS}", DASHES[place // COLOURS % len(DASHES)]
 
 
-def lines(block: Lines) -> Markup:
+def scales(block: Lines) -> tuple[Scale, Scale, list[float], list[float]]:
+    """(x, y) from values to places, and the ticks of both axes."""
     points = [point for series in block.series.values() for point in series]
-    if not points:
-        return Markup("")
     xs = [point[0] for point in points] + [at for at, _ in block.marks]
     ys = [point[1] + side * spread(point) for point in points for side in (-1, 1)]
     y_ticks = ticks(min(ys), max(ys))
@@ -52,6 +52,13 @@ def lines(block: Lines) -> Markup:
         room = HEIGHT - TOP - BOTTOM
         return round(HEIGHT - BOTTOM - (value - y_low) / ((y_high - y_low) or 1) * room, 1)
 
+    return x, y, x_ticks, y_ticks
+
+
+def lines(block: Lines) -> Markup:
+    if not any(block.series.values()):
+        return Markup("")
+    x, y, x_ticks, y_ticks = scales(block)
     words = block.x_labels or [f"{value:,.10g}" for value in x_ticks]
     parts = [_axes(dict(zip(x_ticks, words, strict=True)), y_ticks, x, y), _titles(block)]
     for at, word in block.marks:
@@ -70,18 +77,14 @@ def lines(block: Lines) -> Markup:
     for place, series in enumerate(block.series.values()):
         if series:
             parts.append(_series(series, place, x, y))
-    inside = Markup("").join(parts)
-    return Markup(
-        '<svg class="chart" viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>'
-    ).format(WIDTH, HEIGHT, block.caption, inside)
+    return _framed(block.caption, parts)
 
 
 def spread(point: Sequence[float]) -> float:
     return point[2] if len(point) > 2 else 0.0
 
 
-def _axes(x_ticks: dict[float, str], y_ticks: list[float], x: object, y: object) -> Markup:
-    assert callable(x) and callable(y)
+def _axes(x_ticks: dict[float, str], y_ticks: list[float], x: Scale, y: Scale) -> Markup:
     parts = []
     for value in y_ticks:
         parts.append(
@@ -113,8 +116,7 @@ def _titles(block: Lines) -> Markup:
     ).format(across, HEIGHT - 8, block.x_title, along, block.y_title)
 
 
-def _series(series: Sequence[Sequence[float]], place: int, x: object, y: object) -> Markup:
-    assert callable(x) and callable(y)
+def _series(series: Sequence[Sequence[float]], place: int, x: Scale, y: Scale) -> Markup:
     colour, dash = style(place)
     parts = []
     if any(spread(point) for point in series):
@@ -148,3 +150,37 @@ def swatch(names: Sequence[str], name: str) -> Markup:
         '<svg class="swatch" viewBox="0 0 24 8" aria-hidden="true">'
         '<polyline class="line {}" stroke-dasharray="{}" points="0,4 24,4"/></svg>'
     ).format(escape(colour), dash or "none")
+
+
+def scatter(block: Scatter) -> Markup:
+    """Points with their names, and the least-squares line where it is defined."""
+    xs, ys = [x for x, _, _ in block.points], [y for _, y, _ in block.points]
+    ends: list[tuple[float, float]] = []
+    mean_x, mean_y = sum(xs) / len(xs), sum(ys) / len(ys)
+    spread_x = sum((x - mean_x) ** 2 for x in xs)
+    if len(xs) > 2 and spread_x > 0:
+        both = sum((x - mean_x) * (y - mean_y) for x, y, _ in block.points)
+        ends = [(x, mean_y + both / spread_x * (x - mean_x)) for x in (min(xs), max(xs))]
+    frame = Lines({"": ends, " ": [(x, y) for x, y in zip(xs, ys, strict=True)]},
+                  block.x_title, block.y_title, block.caption)  # fmt: skip
+    x, y, x_ticks, y_ticks = scales(frame)
+    words = {value: f"{value:,.10g}" for value in x_ticks}
+    parts = [_axes(words, y_ticks, x, y), _titles(frame)]
+    if ends:
+        parts.append(_series(ends, 7, x, y))
+    for at_x, at_y, name in block.points:
+        shown = name if len(name) <= 24 else name[:23] + "…"
+        side = "end" if x(at_x) > WIDTH * 0.7 else "start"
+        shift = -7 if side == "end" else 7
+        parts.append(
+            Markup(
+                '<circle class="dot c0" r="4" cx="{}" cy="{}"/>'
+                '<text class="small" text-anchor="{}" x="{}" y="{}">{}</text>'
+            ).format(x(at_x), y(at_y), side, x(at_x) + shift, y(at_y) + 4, shown)
+        )
+    return _framed(block.caption, parts)
+
+
+def _framed(caption: str, parts: list[Markup]) -> Markup:
+    frame = Markup('<svg class="chart" viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>')
+    return frame.format(WIDTH, HEIGHT, caption, Markup("").join(parts))

@@ -34,6 +34,7 @@ def page(title: str, subtitle: str, sections: Sequence[Section]) -> str:
     environment.globals.update(
         kind=lambda block: type(block).__name__,
         lines=charts.lines,
+        scatter=charts.scatter,
         swatch=charts.swatch,
         bar_places=bar_places,
         plain=plain,

@@ -10,6 +10,8 @@ from brodmann.artifacts import read_json
 from brodmann.errors import InputError
 from brodmann.results import Dissociation, HeadScores
 
+MEASURES = ("covsim", "adaptation")  # files of further stages, each with a section of its own
+
 
 @dataclass
 class Record:
@@ -24,6 +26,7 @@ class Record:
     parameters: dict[str, int] = field(default_factory=dict)
     scores: HeadScores | None = None
     dissociation: Dissociation | None = None
+    measures: dict[str, Any] = field(default_factory=dict)  # what else was measured, by its file
 
     @property
     def tasks(self) -> list[str]:
@@ -81,6 +84,11 @@ def read_record(folder: Path) -> Record:
         parameters=metrics.get("parameters", {}),
         scores=HeadScores.load(scores) if scores.is_file() else None,
         dissociation=Dissociation.load(dissociation) if dissociation.is_file() else None,
+        measures={
+            name: read_json(folder / f"{name}.json")
+            for name in MEASURES
+            if (folder / f"{name}.json").is_file()
+        },
     )
 
 

@@ -26,6 +26,7 @@ from brodmann.models.multitask import MultiTaskModel
 from brodmann.models.precision import autocast
 from brodmann.results import Head
 from brodmann.training import processes
+from brodmann.training.aggregation import TaskGradients
 from brodmann.training.batching import BatchSource
 from brodmann.training.checkpoint import random_state
 from brodmann.training.iat import Specialization
@@ -99,10 +100,24 @@ class Loop:
         self.progress = Progress(examples={task.name: 0 for task in tasks})
         self.branch: int | None = None  # the step whose checkpoint is kept for others
         self.branch_from: Path | None = None
+        self.conflicts: TaskGradients | None = None
+        if options.aggregation is not None:
+            self._check_aggregation(options)
+            self.conflicts = TaskGradients(self.trained, options.aggregation)
         self.special: Specialization | None = None
         if options.specialize is not None and not options.specialize.is_plain:
             processes.refuse_sharding(self.accelerator, "specialize")
             self.special = Specialization(model, options.specialize, self.steps)
+
+    def _check_aggregation(self, options: Options) -> None:
+        if self.world > 1:
+            raise InputError("aggregation works in one process: its gradients are not averaged")
+        if options.specialize is not None or options.sampling == "uncertainty":
+            raise InputError("aggregation goes neither with specialize nor with uncertainty")
+        if options.accumulation < 2:
+            raise InputError(
+                "aggregation needs several tasks a step: set accumulation to the number of tasks"
+            )
 
     def _encoded(self, split: str) -> dict[str, Encoded]:
         result = {}
@@ -256,10 +271,14 @@ class Loop:
                 loss = torch.stack(list(each.values())).sum() / batch.tasks
                 # The processes' gradients are averaged, but each loss is a share of the whole.
                 self.accelerator.backward(loss * (self.world / count))
+            if self.conflicts is not None:
+                self.conflicts.collect(batch.parts[0].task)
             losses += [(task, float(value.detach()) * self.world) for task, value in each.items()]
             for task, number in items.items():
                 self.progress.examples[task] += number
                 self.progress.taken[task] = self.progress.taken.get(task, 0) + number
+        if self.conflicts is not None:
+            self.conflicts.combine()
         norm = self._clip()
         self._check_finite(losses, norm, keeper)
         with self._only_chosen_heads([task for task, _ in losses]):

@@ -10,6 +10,7 @@ from torch import nn
 from brodmann.data.samplers import check_sampler
 from brodmann.errors import InputError, did_you_mean
 from brodmann.models.precision import PRECISIONS
+from brodmann.training.aggregation import check_aggregation
 from brodmann.training.iat import IAT
 from brodmann.training.schedule import SCHEDULES
 
@@ -37,10 +38,14 @@ class Options:
     keep: str = "best"
     seed: int = 0
     specialize: IAT | None = None
+    aggregation: str | None = None
 
     def plain(self) -> dict[str, Any]:
         """All but how heads specialize: what the steps before the switch depend on."""
-        return {name: value for name, value in asdict(self).items() if name != "specialize"}
+        values = {name: value for name, value in asdict(self).items() if name != "specialize"}
+        if self.aggregation is None:  # runs from before there was a choice are the same runs
+            del values["aggregation"]
+        return values
 
 
 def checked_options(options: Mapping[str, Any]) -> Options:
@@ -50,6 +55,7 @@ def checked_options(options: Mapping[str, Any]) -> Options:
             raise InputError(f"fit has no option '{name}'{did_you_mean(name, known)}")
     chosen = Options(**options)
     check_sampler(chosen.sampling, dict(chosen.sampling_parameters))
+    check_aggregation(chosen.aggregation)
     if not isinstance(chosen.specialize, IAT | None):
         raise InputError(f"specialize = {chosen.specialize!r:.60}: expected bm.IAT(...)")
     for name, allowed in (

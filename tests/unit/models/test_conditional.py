@@ -420,3 +420,18 @@ def test_bert_base_grows_as_the_papers_say() -> None:
     assert added("base", "ca_mtl")[1] == pytest.approx(1.12, abs=0.005)  # Pilault et al.: 1.12
     assert added("base", "pals")[1] == pytest.approx(1.13, abs=0.005)  # Stickland & Murray: 1.13
     assert added("base", "ca_mtl", norms="both")[1] == pytest.approx(1.18, abs=0.01)
+
+
+def test_zero_shot_scores_every_start_and_changes_nothing(two_tasks: list[Any]) -> None:
+    first, second = two_tasks
+    model = build([first], "ca_mtl")
+    stirred(model.encoder)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    found = bm.zero_shot(model, second)
+    assert list(found) == [first.name, "random", "xavier"]
+    copied = bm.zero_shot(model, second, head="like")
+    assert list(copied) == [first.name] and "accuracy" in copied[first.name]
+    assert model.state_dict().keys() == before.keys()
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    with pytest.raises(bm.InputError, match="needs a new one"):
+        bm.zero_shot(model, first)

@@ -17,7 +17,7 @@ from brodmann.pipeline.report import read_study, report_on
 from brodmann.reporting.blocks import Bars, Lines, Matrix
 from brodmann.reporting.charts import lines, style, ticks
 from brodmann.reporting.html import bar_places, column_names, embedded, ownership, page
-from brodmann.reporting.sections import sections
+from brodmann.reporting.sections import relations, sections
 from brodmann.results import HeadScores
 
 NAMES = st.text(min_size=1, max_size=40)
@@ -229,3 +229,53 @@ def test_what_is_no_run_is_refused_in_one_line(tmp_path: Path, what: str) -> Non
     with pytest.raises(InputError, match=r"no such folder|neither a run"):
         report_on([folder], silent)
     assert not list(tmp_path.glob("**/report.html"))
+
+
+def test_sampling_by_uncertainty_has_its_section(tmp_path: Path) -> None:
+    write_run(tmp_path / "run", ["a", "b"])
+    log = tmp_path / "run" / "log.jsonl"
+    lines = [
+        {"step": step, "loss": {"a": 1.0}, "batches": {"a": 1}, "examples": {"a": 30, "b": 2},
+         "entropy": {"a": 0.9, "b": 0.1}, "used": {"a": 0.5, "b": 0.25}}
+        for step in (10, 20)
+    ]  # fmt: skip
+    log.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    found = next(
+        s for s in sections(read_study([tmp_path / "run"], silent)) if s.name == "sampling"
+    )
+    assert found.blocks[2].series["a"] == [(10, 3.0), (20, 3.0)]
+    assert list(found.blocks[3].rows[0]) == ["a", "60", "50.0 %"]
+
+
+def test_relations_and_new_tasks_have_their_sections(tmp_path: Path) -> None:
+    write_run(tmp_path / "run", ["a", "b"])
+    write_json(
+        tmp_path / "run" / "covsim.json",
+        {
+            "tasks": ["a", "b"],
+            "examples": 5,
+            "covsim": [[0.5, 0.2], [0.2, 0.4]],
+            "mean": [0.2, 0.2],
+        },
+    )
+    write_json(
+        tmp_path / "run" / "adaptation.json",
+        {"head": "new", "metrics": {"c": "accuracy"},
+         "zero_shot": {"c": {"a": {"accuracy": 0.25}, "random": {"accuracy": 0.75}}},
+         "scores": {"validation": {"c": {"score": 0.9}}}},
+    )  # fmt: skip
+    study = read_study([tmp_path / "run"], silent)
+    found = {section.name: section for section in sections(study)}
+    assert found["relations"].blocks[1].values[0] == [0.5, 0.2]
+    rows = [list(row) for row in found["new-tasks"].blocks[0].rows]
+    assert rows == [["a", "25.0"], ["random", "75.0"], ["after training", "90.0"]]
+    study.comparison = {
+        "tasks": ["a", "b"], "metrics": ["accuracy"] * 2, "baseline": "multi",
+        "arms": {"multi": {"against": None}, "single": {"against": {"per_task": {
+            t: {"difference": -0.02, "interval": [-0.03, -0.01]} for t in "ab"}}}},
+    }  # fmt: skip
+    again = relations.section(study)
+    assert again is not None
+    scatter = again.blocks[2]
+    assert list(scatter.points[0]) == [0.2, 2.0, "a"]
+    assert "circle" in page("x", "", [again])

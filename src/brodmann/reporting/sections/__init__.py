@@ -13,6 +13,9 @@ from brodmann.reporting.sections import (
     comparison,
     data,
     dissociation,
+    new_tasks,
+    relations,
+    sampling,
     sweep,
     training,
     transfer,
@@ -23,9 +26,12 @@ SECTIONS: tuple[Callable[[Study], Section | None], ...] = (
     atlas.section,
     dissociation.section,
     comparison.section,
+    relations.section,
     sweep.section,
     transfer.section,
+    new_tasks.section,
     training.section,
+    sampling.section,
     data.section,
 )
 

@@ -34,10 +34,10 @@ def views(run: Record) -> list[Any]:
         text = "Validation scores during training (each task's own metric)."
         blocks.append(Lines(curves, "step", "score (%)", text, marks))
     if shares := sampling_shares(run):
-        text = "What was sampled: share of batches a task, over the steps before each point."
+        text = "What was sampled: each task's share over the steps before each point."
         blocks.append(Fold("Losses and sampling", [
             Lines(losses(run), "step", "loss", "Training loss of each task.", marks),
-            Lines(shares, "step", "share of batches (%)", text),
+            Lines(shares, "step", "share of examples (%)", text),
         ]))  # fmt: skip
     if phases := costs(run):
         whole = sum(seconds for _, seconds in phases)
@@ -48,7 +48,7 @@ def views(run: Record) -> list[Any]:
 
 def losses(run: Record) -> dict[str, list[tuple[float, float]]]:
     series: dict[str, list[tuple[float, float]]] = {task: [] for task in run.tasks}
-    for group in _grouped(run.entries("loss")):
+    for group in grouped(run.entries("loss")):
         for task in run.tasks:
             found = [entry["loss"][task] for entry in group if task in entry["loss"]]
             found = [value for value in found if math.isfinite(value)]
@@ -61,15 +61,16 @@ def sampling_shares(run: Record) -> dict[str, list[tuple[float, float]]]:
     series: dict[str, list[tuple[float, float]]] = {}
     if len(run.tasks) < 2:
         return series
-    for group in _grouped(run.entries("batches")):
-        total = sum(sum(entry["batches"].values()) for entry in group)
+    for group in grouped(run.entries("batches")):
+        taken = [entry.get("examples", entry["batches"]) for entry in group]
+        total = sum(sum(counts.values()) for counts in taken)
         for task in run.tasks:
-            count = sum(entry["batches"].get(task, 0) for entry in group)
+            count = sum(counts.get(task, 0) for counts in taken)
             series.setdefault(task, []).append((group[-1]["step"], 100 * count / max(total, 1)))
     return series
 
 
-def _grouped(entries: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+def grouped(entries: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
     """Neighbouring entries together, so that a curve has few enough points."""
     size = -(-len(entries) // POINTS)
     return [entries[at : at + size] for at in range(0, len(entries), size)] if entries else []

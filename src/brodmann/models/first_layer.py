@@ -1,0 +1,50 @@
+"""What the first layer of an encoder receives: texts before any layer has read them."""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from brodmann.artifacts import Array
+from brodmann.data.batches import evaluation_order, make_batch
+from brodmann.data.tasks import Task
+from brodmann.models.families import layers_of
+from brodmann.models.measure import drawn
+from brodmann.models.multitask import MultiTaskModel
+
+
+@torch.inference_mode()
+def first_layer_inputs(
+    model: MultiTaskModel,
+    task: Task,
+    *,
+    split: str = "train",
+    examples: int | None = 1000,
+    batch_size: int = 64,
+    seed: int = 0,
+) -> Array:
+    """(row, size): the mean over the real tokens of every row of a draw of the task's examples."""
+    places = drawn(len(task.splits[split]), examples, seed)
+    encoded = model.encode(task.spec, [task.splits[split][int(place)] for place in places])
+    layer = layers_of(model.encoder.backbone_of(task.name))[0]
+    seen: list[Tensor] = []
+    handle = layer.register_forward_pre_hook(
+        lambda _, args, kwargs: seen.append(args[0] if args else kwargs["hidden_states"]),
+        with_kwargs=True,
+    )
+    training = model.training
+    model.eval()
+    found = []
+    try:
+        for items in evaluation_order(encoded, batch_size):
+            pad_id = int(model.tokenizer.pad_token_id)
+            batch = make_batch([(task.name, encoded, items)], pad_id=pad_id).to(model.device)
+            batch.parts[0].labels = {}
+            seen.clear()
+            model(batch)
+            mask = batch.inputs["attention_mask"][..., None]
+            mean = (seen[0].float() * mask).sum(dim=1) / mask.sum(dim=1)
+            found.append(mean.cpu().numpy())
+    finally:
+        handle.remove()
+        model.train(training)
+    return np.concatenate(found)

@@ -1,0 +1,94 @@
+"""`brodmann adapt` and `brodmann relate`: new tasks for a trained model; how its tasks relate."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from safetensors.torch import load_file
+
+Command = Callable[..., tuple[int, str, str]]
+TRAINED = """
+name = "trained"
+output = "{folder}/runs"
+tasks = [
+  {{ use = "builtin/sentiment", limit = {{ train = 48, validation = 24, test = 8 }} }},
+  {{ use = "builtin/similarity", limit = {{ train = 48, validation = 24, test = 8 }} }},
+]
+[model]
+backbone = "builtin:tiny"
+architecture = "{architecture}"
+[training]
+epochs = 1
+learning_rate = 1e-3
+"""
+NEW = """
+name = "new"
+output = "{folder}/runs"
+tasks = [{{ use = "builtin/acceptability", limit = {{ train = 32, validation = 24, test = 8 }} }}]
+[training]
+epochs = 1
+learning_rate = 1e-3
+[adapt]
+start = "{folder}/runs/trained"
+like = "sentiment"
+frozen = true
+"""
+
+
+@pytest.mark.parametrize("architecture", ["ca_mtl", "shared"])
+def test_a_new_task_is_scored_from_every_start_and_then_trained(
+    tmp_path: Path, command: Command, architecture: str
+) -> None:
+    trained, new = tmp_path / "trained.toml", tmp_path / "new.toml"
+    trained.write_text(TRAINED.format(folder=tmp_path, architecture=architecture))
+    new.write_text(NEW.format(folder=tmp_path))
+    code, _, err = command("adapt", new)
+    assert code == 2 and "no trained model there: run `brodmann train` first" in err
+    assert command("train", trained)[0] == 0
+    code, out, err = command("adapt", new)
+    assert (code, err) == (0, ""), err
+    result = json.loads((tmp_path / "runs/new/adaptation.json").read_text("utf-8"))
+    starts = result["zero_shot"]["acceptability"]
+    assert list(starts) == ["sentiment", "similarity", "random", "xavier"]
+    assert all("accuracy" in scores for scores in starts.values()) and "zero-shot" in out
+    assert result["scores"]["validation"]["acceptability"]["examples"] == 24
+    before = load_file(tmp_path / "runs/trained/model/model.safetensors")
+    after = load_file(tmp_path / "runs/new/model/model.safetensors")
+    assert set(before) < set(after)
+    assert all(before[name].equal(after[name]) for name in before)  # the rest was frozen
+    assert "New tasks" in (tmp_path / "runs/new/report.html").read_text("utf-8")
+    moment = (tmp_path / "runs/new/model/model.safetensors").stat().st_mtime_ns
+    code, out, _ = command("adapt", new, "--json")  # nothing is done again
+    assert code == 0 and json.loads(out)["zero_shot"] == result["zero_shot"]
+    assert (tmp_path / "runs/new/model/model.safetensors").stat().st_mtime_ns == moment
+    for setting, words in (
+        ("adapt.like=sentimnt", "belongs to another run"),
+        ('name="other"', None),
+    ):
+        code, _, err = command("adapt", new, "--set", setting)
+        assert (code == 0) if words is None else (code == 2 and words in err)
+    code, _, err = command("run", new)
+    assert code == 2 and "[adapt]: this configuration is for `brodmann adapt`" in err
+    code, _, err = command(
+        "adapt", new, "--set", 'tasks=["builtin/sentiment"]', "--set", 'name="again"'
+    )
+    assert code == 2 and "already has a task 'sentiment'" in err
+
+
+def test_relations_of_a_trained_run(tmp_path: Path, command: Command) -> None:
+    config = tmp_path / "trained.toml"
+    config.write_text(TRAINED.format(folder=tmp_path, architecture="ca_mtl"))
+    code, _, err = command("relate", config)
+    assert code == 2 and "no trained model there" in err
+    assert command("train", config)[0] == 0
+    code, out, err = command("relate", tmp_path / "runs/trained", "--examples", "20")
+    assert (code, err) == (0, "") and "CovSim (%)" in out
+    found = json.loads((tmp_path / "runs/trained/covsim.json").read_text("utf-8"))
+    assert found["tasks"] == ["sentiment", "similarity"] and found["examples"] == 20
+    assert found["covsim"][0][1] == found["covsim"][1][0] == pytest.approx(found["mean"][0])
+    assert 0 < found["mean"][0] <= 1
+    code, out, _ = command("relate", tmp_path / "runs/trained", "--examples", "20", "--json")
+    assert json.loads(out)["covsim"] == found["covsim"]
+    code, _, err = command("relate", tmp_path / "runs/trained", "--examples", "1")
+    assert code == 2 and "expected at least 2" in err
