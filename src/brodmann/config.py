@@ -350,7 +350,7 @@ tags = "tags"
 
 [model]
 backbone = "builtin:minilm"           # or a hub id, a folder, builtin:tiny
-architecture = "shared"               # or "single": one model per task
+architecture = "shared"               # or "single" (a model per task), "ca_mtl", "pals", "adapters"
 # freeze = 0.5                        # lowest half of the layers; "encoder": all of it
 max_length = 128
 
@@ -359,7 +359,7 @@ epochs = 3
 batch_size = 32
 learning_rate = 5e-5
 precision = "bf16"                    # or "float32"
-sampling = "proportional"             # uniform, sqrt, temperature, annealed
+sampling = "proportional"             # uniform, sqrt, temperature, annealed, uncertainty
 # sampling_parameters = { tau = 2.0 }
 # evaluate_every = 200                # steps; otherwise after every epoch
 # early_stopping = 3
