@@ -6,7 +6,7 @@ An encoder takes the rows of a batch and its parts and returns the states of eve
 from collections.abc import Callable
 from typing import Any
 
-from brodmann.models import adapters, ca_mtl, pals, shared, single
+from brodmann.models import adapters, ca_mtl, hmnet, pals, shared, single, skillnet
 
 ARCHITECTURES: dict[str, Callable[..., Any]] = {
     "shared": shared.build,
@@ -14,4 +14,6 @@ ARCHITECTURES: dict[str, Callable[..., Any]] = {
     "ca_mtl": ca_mtl.build,
     "pals": pals.build,
     "adapters": adapters.build,
+    "hmnet": hmnet.build,
+    "skillnet": skillnet.build,
 }

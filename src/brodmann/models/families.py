@@ -153,6 +153,8 @@ def bare_models(module: Any) -> list[Any]:
     module = unwrapped(module)
     if hasattr(module, "encoder_module"):
         module = module.encoder_module()  # a multi-task model: its output heads are not encoders
+        if hasattr(module, "paths"):
+            return [path.base_model for path in module.paths()]
     found: list[Any] = []
     seen: set[int] = set()
 

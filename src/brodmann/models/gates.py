@@ -43,9 +43,10 @@ def head_gates(
     if (gates is None) == (off is None):
         raise InputError("head_gates: give either gates or off")
     tensors = [_checked(gates if off is None else mask_without(one, off), one) for one in inner]
+    hooked: set[int] = set()  # paths of one encoder share layers: one gate each
     with contextlib.ExitStack() as stack:
         for one, tensor in zip(inner, tensors, strict=True):
-            stack.enter_context(_through(one, (*_in_force.get(one, ()), tensor)))
+            stack.enter_context(_through(one, (*_in_force.get(one, ()), tensor), hooked))
         stack.enter_context(without_compilation())
         yield
 
@@ -100,11 +101,13 @@ def _checked(gates: Any, model: Any) -> Tensor:
 
 
 @contextlib.contextmanager
-def _through(model: Any, gates: tuple[Tensor, ...]) -> Iterator[None]:
+def _through(
+    model: Any, gates: tuple[Tensor, ...], hooked: set[int] | None = None
+) -> Iterator[None]:
     """Exactly these gates on a bare model, whatever was in force before."""
     before = _in_force.get(model, ())
     restore = _nothing if before else _checkpoints_remember(model)
-    handles = [] if before else _hooks(model)
+    handles = [] if before else _hooks(model, set() if hooked is None else hooked)
     _in_force[model] = gates
     try:
         yield
@@ -118,10 +121,13 @@ def _through(model: Any, gates: tuple[Tensor, ...]) -> Iterator[None]:
             _in_force.pop(model, None)
 
 
-def _hooks(model: Any) -> list[Any]:
+def _hooks(model: Any, hooked: set[int]) -> list[Any]:
     kept = kept_heads(model)
     handles = []
     for slot in head_slots(model):
+        if id(slot.output) in hooked:
+            continue
+        hooked.add(id(slot.output))
         place = _CallOfLayer(slot.layers)
         hook = functools.partial(_gate, model, kept, place)
         handles.append(slot.output.register_forward_pre_hook(hook))

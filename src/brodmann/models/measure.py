@@ -300,9 +300,13 @@ def _watched(model: nn.Module) -> Iterator[list[tuple[int, list[int], Tensor]]]:
     """What goes into the output projections, in the order of the calls."""
     seen: list[tuple[int, list[int], Tensor]] = []
     handles = []
+    hooked: set[int] = set()  # paths of one encoder share layers
     for bare in bare_models(model):
         kept = kept_heads(bare)
         for slot in head_slots(bare):
+            if id(slot.output) in hooked:
+                continue
+            hooked.add(id(slot.output))
             calls = itertools.cycle(slot.layers)  # a module may read several texts in one pass
 
             def watch(_: nn.Module, args: Any, calls: Any = calls, kept: Any = kept) -> None:

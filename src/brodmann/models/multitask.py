@@ -180,6 +180,8 @@ class MultiTaskModel(nn.Module):
         with torch.random.fork_rng():
             torch.manual_seed(seed)
             self.encoder.add_task(spec.name, like)
+        if hasattr(self.encoder, "describe"):
+            self.settings.parameters = self.encoder.describe()
         self.heads[module_key(spec.name)] = new.to(self.device)
         self.specs[spec.name] = spec
 
@@ -257,7 +259,9 @@ class MultiTaskModel(nn.Module):
         def count(module: nn.Module) -> int:
             return sum(parameter.numel() for parameter in module.parameters())
 
+        activated = getattr(self.encoder, "activated_parameters", None)
         return {
+            **({} if activated is None else {"activated": int(activated())}),
             "encoder": count(self.encoder),
             "heads": count(self.heads),
             "total": count(self),

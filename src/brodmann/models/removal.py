@@ -31,6 +31,10 @@ def prune_heads(model: Any, heads: Iterable[Head]) -> Any:
     The model itself is changed. Heads are named by their first numbers, however many are gone.
     """
     inner = families.bare_models(model)
+    if len({id(slot.output) for bare in inner for slot in families.head_slots(bare)}) < sum(
+        len(families.head_slots(bare)) for bare in inner
+    ):
+        raise InputError("the tasks' paths share layers ('hmnet'): heads cannot be cut out of one")
     shape = families.head_shape(inner[0])
     if any(families.head_shape(bare) != shape for bare in inner):
         raise InputError("the model holds encoders of different sizes: prune them one by one")

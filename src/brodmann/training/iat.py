@@ -146,6 +146,7 @@ class Specialization:
         if self.settings.variant == "prune":
             self._gates.enter_context(head_gates(self.model, off=self.heads[ALL_TASKS]))
             return
+        found: dict[int, tuple[HeadSlices, dict[str, Array]]] = {}
         for bare in bare_models(self.model):
             readers = [
                 name
@@ -155,7 +156,9 @@ class Specialization:
             masks = {name: _mask(self.heads[name], head_shape(bare)) for name in readers}
             for slices in head_slices(bare, self.settings.projections):
                 if slices.parameter.requires_grad:
-                    self._parts.append(_Part(self, slices, masks))
+                    _, known = found.setdefault(id(slices.parameter), (slices, {}))
+                    known |= masks  # paths of one encoder share layers
+        self._parts = [_Part(self, slices, masks) for slices, masks in found.values()]
         if not self._parts:
             raise InputError("specialize: all attention is frozen, so no head can be trained")
 

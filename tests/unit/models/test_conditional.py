@@ -289,8 +289,10 @@ def test_the_backbone_alone_says_that_it_needs_a_task() -> None:
         encoder.backbone(**padded_inputs())
 
 
-ALL = [("ca_mtl", {}), ("ca_mtl", {"bottleneck": "large", "alignment": "separate"}),
-       ("pals", {"size": 8}), ("adapters", {"size": 5})]  # fmt: skip
+ALL: list[tuple[str, dict[str, Any]]] = [
+    ("ca_mtl", {}), ("ca_mtl", {"bottleneck": "large", "alignment": "separate"}),
+    ("pals", {"size": 8}), ("adapters", {"size": 5}), ("hmnet", {}), ("skillnet", {}),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("architecture", "parameters"), ALL)

@@ -1,0 +1,178 @@
+"""Paths through shared, cluster and task layers; skills: what equals what, what touches what."""
+
+from typing import Any
+
+import pytest
+import torch
+from tests.families import CONFIGS, padded_inputs, tiny
+from tests.unit.models.test_conditional import CONDITIONED, bert, encoder_of, parts, states
+
+import brodmann as bm
+from brodmann.data.tasks import TaskSpec
+from brodmann.models import ARCHITECTURES
+from brodmann.models.families import layers_of
+from brodmann.models.hmnet import default_depths
+from brodmann.models.skillnet import skills_of
+
+CLUSTERS = [["a", "b"], ["c"]]
+
+
+@pytest.mark.parametrize("family", [name for name in CONFIGS if name != "albert"])
+def test_at_the_start_every_path_is_the_backbone(family: str) -> None:
+    plain = tiny(family)
+    specs = [TaskSpec(n, "classification", labels=("x", "y")) for n in ("a", "b", "c")]
+    encoder = ARCHITECTURES["hmnet"](
+        tiny(family), specs, 16, clusters=CLUSTERS, shared=0, clustered=1, specific=1
+    ).eval()
+    inputs = padded_inputs()
+    with torch.no_grad():
+        expected = plain(**inputs).last_hidden_state
+        for task in "abc":
+            found = encoder(inputs, parts((task, 3)))[0].last_hidden_state
+            assert torch.equal(found, expected), task
+        mixed = encoder(inputs, parts(("c", 1), ("a", 2)))
+    real = inputs["attention_mask"].bool()
+    together = torch.cat([one.last_hidden_state for one in mixed])
+    torch.testing.assert_close(together[real], expected[real], atol=1e-5, rtol=1e-5)
+
+
+def test_a_loss_leaves_gradients_only_on_its_own_path() -> None:
+    encoder, _ = encoder_of("bert", "hmnet", clusters=CLUSTERS, shared=0, clustered=1, specific=1)
+    states(encoder, padded_inputs(2), ("c", 2))[0].sum().backward()
+    touched = {id(p) for p in encoder.parameters() if p.grad is not None}
+    on_path = {id(p) for p in encoder.backbone_of("c").parameters()}
+    assert touched and touched <= on_path
+    for other in "ab":
+        own = [p for layer in layers_of(encoder.backbone_of(other)) for p in layer.parameters()]
+        assert all(p.grad is None for p in own)  # not even cluster layers are shared with c
+    assert encoder.backbone_of("a").embeddings.word_embeddings.weight.grad is not None
+
+
+def test_layers_are_held_once_and_shared_as_said() -> None:
+    encoder, _ = encoder_of("bert", "hmnet", clusters=CLUSTERS, shared=0, clustered=1, specific=1)
+    a, b, c = (layers_of(encoder.backbone_of(task)) for task in "abc")
+    assert a[0] is b[0] and a[0] is not c[0]
+    assert len({id(layer[1]) for layer in (a, b, c)}) == 3
+    names = [name for name, _ in encoder.named_parameters()]
+    assert len(names) == len(set(names)) == len(encoder.state_dict())
+
+
+@pytest.mark.parametrize(
+    ("layers", "depths"), [(12, (8, 2, 2)), (6, (4, 1, 1)), (24, (16, 4, 4)), (2, (0, 1, 1))]
+)
+def test_the_usual_depths(layers: int, depths: tuple[int, int, int]) -> None:
+    assert default_depths(layers) == depths
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({"shared": 2, "clustered": 1, "specific": 1}, "expected 2 layers in all"),
+        ({"shared": -1}, "expected a number of layers"),
+        ({"clusters": [["a", "b"]]}, "'c' stands in none"),
+        ({"clusters": [["a", "b", "c"], ["a"]]}, "'a' stands in two clusters"),
+        ({"clusters": [["a", "b", "d"]]}, "no task 'd'"),
+        ({"clusters": "abc"}, "expected lists of task names"),
+    ],
+)
+def test_what_does_not_add_up_is_one_line(parameters: dict[str, Any], words: str) -> None:
+    with pytest.raises(bm.InputError, match=words):
+        encoder_of("bert", "hmnet", **parameters)
+
+
+def test_hmnet_has_the_parameters_that_its_formula_says() -> None:
+    """13 tasks, k = 3, 8/2/2 on BERT-base: 109.5 M and 4 cluster and 24 task layers, 12 poolers."""
+    names = [f"t{n}" for n in range(13)]
+    specs = [TaskSpec(name, "classification", labels=("x", "y")) for name in names]
+    backbone = bert("base")
+    plain = sum(p.numel() for p in backbone.parameters())
+    layer = sum(p.numel() for p in layers_of(backbone)[0].parameters())
+    pooler = sum(p.numel() for p in backbone.pooler.parameters())
+    with torch.device("meta"):
+        encoder = ARCHITECTURES["hmnet"](
+            backbone, specs, 128, clusters=[names[:4], names[4:9], names[9:]]
+        )
+    overall = sum(p.numel() for p in encoder.parameters())
+    assert overall == plain + (2 * 2 + 2 * 12) * layer + 12 * pooler
+    assert round(overall / 1e6) == 315
+    assert encoder.activated_parameters() == plain
+
+
+@pytest.mark.parametrize("family", CONDITIONED)
+def test_at_the_start_every_skill_is_the_backbone(family: str) -> None:
+    encoder, plain = encoder_of(family, "skillnet", skills={"a": ["topic"], "b": ["tokens"]})
+    inputs = padded_inputs()
+    with torch.no_grad():
+        expected = plain(**inputs).last_hidden_state
+        found = torch.cat(states(encoder, inputs, ("a", 2), ("b", 1)))
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+
+
+def test_a_task_moves_only_its_skills_and_they_are_averaged() -> None:
+    encoder, _ = encoder_of("bert", "skillnet", skills={"a": ["topic"], "b": ["tokens"]})
+    states(encoder, padded_inputs(2), ("a", 2))[0].sum().backward()
+    for skill, blocks in encoder.blocks.items():
+        assert all((p.grad is not None) == (skill == "topic") for p in blocks.parameters())
+    inputs = padded_inputs(2)
+    with torch.no_grad():
+        before = states(encoder, inputs, ("a", 2))[0]
+        for parameter in encoder.blocks["tokens"].parameters():
+            parameter.add_(1.0)
+        assert torch.equal(states(encoder, inputs, ("a", 2))[0], before)
+        assert not torch.allclose(states(encoder, inputs, ("b", 2))[0], before)
+
+
+def test_skillnet_has_the_papers_parameters() -> None:
+    specs = [TaskSpec("a", "classification", labels=("x", "y"))]
+    with torch.device("meta"):
+        encoder = ARCHITECTURES["skillnet"](bert("base"), specs, 128)
+    overall = sum(p.numel() for p in encoder.parameters())
+    assert overall / 1e6 == pytest.approx(450, abs=1)  # as HMNet's Table 1 has it
+    assert round(encoder.activated_parameters() / 1e6) == 166
+
+
+@pytest.mark.parametrize(
+    ("spec", "skills"),
+    [
+        (TaskSpec("ner", "tokens"), ("general", "tokens")),
+        (TaskSpec("x", "classification", group="sentiment"), ("general", "sequence", "sentiment")),
+        (TaskSpec("x", "classification", {"text_pair": "b"}), ("general", "interaction")),
+        (TaskSpec("x", "span"), ("general", "interaction", "questions")),
+        (TaskSpec("ag", "classification", group="news"), ("general", "sequence", "topic")),
+    ],
+)
+def test_skills_follow_from_kind_and_group(spec: TaskSpec, skills: tuple[str, ...]) -> None:
+    assert skills_of(spec) == skills
+
+
+def test_unknown_skills_are_one_line() -> None:
+    for skills, words in (({"a": ["topci"]}, "did you mean 'topic'"), ({"d": []}, "no task 'd'")):
+        with pytest.raises(bm.InputError, match=words):
+            encoder_of("bert", "skillnet", skills=skills)
+    with pytest.raises(bm.InputError, match="needs a skill beside the general one"):
+        encoder_of("bert", "skillnet", skills={"a": []})
+
+
+def test_heads_cannot_be_cut_out_of_paths_that_share_layers(
+    tasks_of_every_kind: list[Any],
+) -> None:
+    model = bm.MultiTaskModel.from_pretrained(
+        "builtin:tiny", tasks_of_every_kind[:2], architecture="hmnet"
+    )
+    with pytest.raises(bm.InputError, match="share layers"):
+        bm.prune_heads(model, [(0, 0)])
+    counts = model.parameter_counts()
+    assert counts["activated"] < counts["encoder"]
+
+
+def test_gates_on_paths_count_once(tasks_of_every_kind: list[Any]) -> None:
+    """A gate of 0.5 on a layer that two paths share halves its head, it does not quarter it."""
+    tasks = tasks_of_every_kind[:2]
+    shared = bm.MultiTaskModel.from_pretrained("builtin:tiny", tasks).eval()
+    paths = bm.MultiTaskModel.from_pretrained("builtin:tiny", tasks, architecture="hmnet").eval()
+    text = ["a fine film"]
+    gates = torch.full((3, 4), 0.5)
+    with bm.head_gates(shared, gates), bm.head_gates(paths, gates):
+        one = shared.predict(tasks[0].name, text)
+        other = paths.predict(tasks[0].name, text)
+    assert one[0]["score"] == pytest.approx(other[0]["score"], abs=1e-6)
