@@ -14,12 +14,12 @@ from rich.table import Table
 
 from brodmann.console_tables import (
     comparison_parts,
-    covsim_table,
     dissociation_lines,
     dissociation_table,
     grid_lines,
     grid_table,
     head_maps,
+    matrix_table,
     pruned_table,
     score_table,
     transfer_parts,
@@ -66,6 +66,8 @@ class RunView:
             "distilled": self._distilled,
             "zero-shot": self._zero_shot,
             "relations": self._relations,
+            "relevance": self._relevance,
+            "advice": self._advice,
             "arm": self._arm,
             "comparison": self._comparison,
             "transfer": self._transfer,
@@ -226,8 +228,24 @@ class RunView:
 
     def _relations(self, facts: dict[str, Any]) -> None:
         self.close()
-        self.console.print(covsim_table(facts["result"]))
+        by, result = facts["by"], facts["result"]
+        titles = {"covsim": "CovSim (%)", "dse": "DSE (%)", "cra": "CRA (%)"}
+        self.console.print(matrix_table(titles[by], result["tasks"], result[by]))
         self.console.print(f"relations: {facts['file']}", highlight=False)
+
+    def _relevance(self, facts: dict[str, Any]) -> None:
+        self.close()
+        result = facts["result"]
+        title = f"relevance by {result['by']} (%), source in the row, target in the column"
+        self.console.print(matrix_table(title, result["tasks"], result["matrix"]))
+        for number, group in enumerate(result["clusters"], start=1):
+            self.console.print(f"cluster {number}: {escape(', '.join(group))}", highlight=False)
+        self.console.print(f"relevance: {facts['file']}", highlight=False)
+
+    def _advice(self, facts: dict[str, Any]) -> None:
+        for reason in facts["reasons"]:
+            self.console.print(f"[dim]{escape(reason)}[/dim]", highlight=False)
+        self.console.print(f"advice: {facts['file']}", highlight=False)
 
     def _distilled(self, facts: dict[str, Any]) -> None:
         self.close()

@@ -304,11 +304,12 @@ def zero_shot_table(result: dict[str, Any]) -> Table:
     return table
 
 
-def covsim_table(result: dict[str, Any]) -> Table:
-    table = Table(title="CovSim (%)", title_justify="left", header_style="bold", box=None)
+def matrix_table(title: str, tasks: list[str], matrix: list[list[float]]) -> Table:
+    """Tasks against tasks, in percent; columns by number."""
+    table = Table(title=title, title_justify="left", header_style="bold", box=None)
     table.add_column("task", no_wrap=True)
-    for task in (*result["tasks"], "mean of others"):
-        table.add_column(escape(task), justify="right")
-    for task, row, mean in zip(result["tasks"], result["covsim"], result["mean"], strict=True):
-        table.add_row(escape(task), *map(percent, row), percent(mean))
+    for number in range(1, len(tasks) + 1):
+        table.add_column(str(number), justify="right", no_wrap=True)
+    for number, (task, row) in enumerate(zip(tasks, matrix, strict=True), start=1):
+        table.add_row(f"{number} {escape(task)}", *map(percent, row))
     return table

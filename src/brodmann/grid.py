@@ -68,7 +68,7 @@ def cells_of(config: Config) -> list[Cell]:
 
 def _groups(config: Config) -> list[list[str]]:
     assert config.grid is not None
-    names = [_task_name(task) for task in config.tasks]
+    names = [task_name(task) for task in config.tasks]
     if config.grid.pairs and config.grid.groups is not None:
         raise InputError("[grid]: give pairs or groups, not both")
     keys = [*config.grid.vary, *(key for case in config.grid.cases for key in case)]
@@ -86,7 +86,7 @@ def _groups(config: Config) -> list[list[str]]:
     return config.grid.groups or [names]
 
 
-def _task_name(task: Any) -> str:
+def task_name(task: Any) -> str:
     if isinstance(task, str):
         return short_name(task.removesuffix(".toml"))
     if task.name is None and isinstance(task.pair_of, str):
@@ -100,7 +100,7 @@ def _cell(config: Config, group: list[str], varied: dict[str, Any]) -> Cell:
     values["tasks"] = [
         task if isinstance(task, str) else task.model_dump(exclude_unset=True)
         for task in config.tasks
-        if _task_name(task) in group
+        if task_name(task) in group
     ]
     for key, value in varied.items():
         set_value(values, key, value, f"{key}={value}")

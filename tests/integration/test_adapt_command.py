@@ -79,16 +79,20 @@ def test_a_new_task_is_scored_from_every_start_and_then_trained(
 def test_relations_of_a_trained_run(tmp_path: Path, command: Command) -> None:
     config = tmp_path / "trained.toml"
     config.write_text(TRAINED.format(folder=tmp_path, architecture="ca_mtl"))
-    code, _, err = command("relate", config)
+    code, _, err = command("relate", config, "--by", "covsim")
     assert code == 2 and "no trained model there" in err
     assert command("train", config)[0] == 0
-    code, out, err = command("relate", tmp_path / "runs/trained", "--examples", "20")
+    code, out, err = command(
+        "relate", tmp_path / "runs/trained", "--by", "covsim", "--examples", "20"
+    )
     assert (code, err) == (0, "") and "CovSim (%)" in out
     found = json.loads((tmp_path / "runs/trained/covsim.json").read_text("utf-8"))
     assert found["tasks"] == ["sentiment", "similarity"] and found["examples"] == 20
     assert found["covsim"][0][1] == found["covsim"][1][0] == pytest.approx(found["mean"][0])
     assert 0 < found["mean"][0] <= 1
-    code, out, _ = command("relate", tmp_path / "runs/trained", "--examples", "20", "--json")
+    code, out, _ = command(
+        "relate", tmp_path / "runs/trained", "--by", "covsim", "--examples", "20", "--json"
+    )
     assert json.loads(out)["covsim"] == found["covsim"]
-    code, _, err = command("relate", tmp_path / "runs/trained", "--examples", "1")
+    code, _, err = command("relate", *run, "1")
     assert code == 2 and "expected at least 2" in err

@@ -1,8 +1,29 @@
 """Measurements as pure functions on plain arrays; what needs a model loads it when called."""
 
+from brodmann.analysis.ahp import ahp
+from brodmann.analysis.clusters import cluster_tasks, suggested_clusters
+from brodmann.analysis.cnm import cnm
 from brodmann.analysis.comparison import paired_bootstrap
 from brodmann.analysis.covsim import covsim
+from brodmann.analysis.cra import cra
 from brodmann.analysis.difficulty import difficulty
 from brodmann.analysis.dissociation import dissociation_scores, verdict
+from brodmann.analysis.dse import dse
+from brodmann.analysis.link import linked
+from brodmann.analysis.relevance import vocabulary_relevance
 
-__all__ = ["covsim", "difficulty", "dissociation_scores", "paired_bootstrap", "verdict"]
+__all__ = [
+    "ahp",
+    "cluster_tasks",
+    "cnm",
+    "covsim",
+    "cra",
+    "difficulty",
+    "dissociation_scores",
+    "dse",
+    "linked",
+    "paired_bootstrap",
+    "suggested_clusters",
+    "verdict",
+    "vocabulary_relevance",
+]

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from brodmann.cli.shared import ConfigPath, Json, Overrides, RunPath, app, loaded, view
-from brodmann.errors import InputError, RunError
+from brodmann.errors import InputError, RunError, did_you_mean
 
 
 @app.command()
@@ -200,19 +200,37 @@ def adapt(config: ConfigPath, overrides: Overrides = None, as_json: Json = False
 @app.command()
 def relate(
     config: RunPath,
-    examples: Annotated[int, typer.Option(help="texts a task, at most")] = 1000,
+    by: Annotated[
+        str, typer.Option(help="words, groups, pairs (trainings), covsim, dse or cra (of a run)")
+    ] = "words",
+    clusters: Annotated[int | None, typer.Option(help="how many; default: the clearest")] = None,
+    examples: Annotated[int, typer.Option(help="texts, for covsim, dse and cra")] = 1000,
+    advise: Annotated[Path | None, typer.Option(help="write a configuration that follows")] = None,
     overrides: Overrides = None,
     as_json: Json = False,
 ) -> None:
-    """How alike the tasks' inputs are to a trained run's first layer (CovSim).
+    """How the tasks relate: by their words, groups, pair trainings, or inside a trained run.
 
-    Example: brodmann relate runs/demo --examples 500
+    Example: brodmann relate study.toml --by pairs --advise better.toml
     """
+    known = ("words", "groups", "pairs", "covsim", "dse", "cra")
+    if by not in known:
+        raise InputError(f"--by {by}{did_you_mean(by, known)}: expected one of {', '.join(known)}")
+    if advise is not None and by in ("covsim", "dse", "cra"):
+        raise InputError("--advise goes with --by words, groups or pairs")
     settings, base = loaded(config, overrides)
     from brodmann.pipeline.relate import relate as relate_all
+    from brodmann.relations import advise as write_advice
+    from brodmann.relations import relate_pairs
 
     with view(as_json) as report:
-        result = relate_all(settings, base, report, examples=examples)
+        if by == "pairs":
+            result = relate_pairs(settings, base, report, clusters=clusters)
+        else:
+            result = relate_all(settings, base, report, by=by, clusters=clusters, examples=examples)
+        if advise is not None:
+            reasons = write_advice(settings, result, advise)
+            report("advice", {"reasons": reasons, "file": advise})
     if as_json:
         print(json.dumps(result))
 

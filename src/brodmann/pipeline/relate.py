@@ -1,48 +1,149 @@
-"""How the tasks of a run relate → `covsim.json`: how alike their inputs are to the first layer."""
+"""How the tasks relate → `relevance.json` (data or trainings), `covsim.json`, `similarity.json`.
 
+`words` and `groups` need the tasks only; `covsim` a trained run; `dse` and `cra` a trained run with
+an encoder for every task (`architecture = "single"`). Trainings of pairs are in `relations.py`.
+"""
+
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from brodmann.analysis.clusters import cluster_tasks, dendrogram, suggested_clusters
 from brodmann.analysis.covsim import covsim_matrix
-from brodmann.artifacts import read_json, write_json
+from brodmann.analysis.cra import cra
+from brodmann.analysis.dse import dse
+from brodmann.analysis.relevance import group_matrix, vocabulary, vocabulary_matrix
+from brodmann.artifacts import Array, read_json, write_json
 from brodmann.config import Config
+from brodmann.data.tasks import Task
 from brodmann.errors import InputError
 from brodmann.pipeline.run_folder import opened, timed, trained
 from brodmann.pipeline.train import tasks_of
 
-FILE = "covsim.json"
+RELEVANCE, COVSIM, SIMILARITY = "relevance.json", "covsim.json", "similarity.json"
+FROM_DATA, FROM_RUN = ("words", "groups"), ("covsim", "dse", "cra")
+TEXT_COLUMNS = ("text", "text_pair", "question", "context", "tokens", "choices")
 
 
-def relate(config: Config, base: Path, report: Any, *, examples: int = 1000) -> dict[str, Any]:
-    """CovSim of every pair of a trained run's tasks; measured once for the same settings."""
-    from brodmann.models.first_layer import first_layer_inputs
-    from brodmann.models.multitask import MultiTaskModel
-
-    trained(config)
+def relate(
+    config: Config,
+    base: Path,
+    report: Any,
+    *,
+    by: str = "words",
+    clusters: int | None = None,
+    examples: int = 1000,
+) -> dict[str, Any]:
+    """Measure, write and show one way of relating the tasks."""
     if examples < 2:
         raise InputError(f"examples = {examples}: expected at least 2")
+    if by in FROM_RUN:
+        trained(config)
+    report("stage", {"text": "reading tasks"})
     tasks = tasks_of(config, base)
     if len(tasks) < 2:
         raise InputError(f"{config.folder}: relations need at least two tasks")
     with opened(config, tasks, keep=True) as folder:
-        known = read_json(folder / FILE) if (folder / FILE).is_file() else {}
-        if known.get("examples") != examples:
-            model = MultiTaskModel.from_pretrained(folder / "model")
-            size = config.training.evaluation_batch_size
-            with timed(folder, "covsim"):
-                inputs = [
-                    first_layer_inputs(
-                        model, task, examples=examples, seed=config.seed, batch_size=size
-                    )
-                    for task in tasks
-                ]
-                matrix, means = covsim_matrix(inputs)
-            known = {
-                "tasks": [task.name for task in tasks],
-                "examples": examples,
-                "covsim": matrix.tolist(),
-                "mean": means.tolist(),
-            }
-            write_json(folder / FILE, known)
-        report("relations", {"result": known, "file": folder / FILE})
+        if by in FROM_DATA:
+            matrix = from_data(tasks, by)
+            result = described(matrix, [task.name for task in tasks], by, clusters, config.seed)
+            write_json(folder / RELEVANCE, result)
+            report("relevance", {"result": result, "file": folder / RELEVANCE})
+            return result
+        file = folder / (COVSIM if by == "covsim" else SIMILARITY)
+        known = read_json(file) if file.is_file() else {}
+        if known.get("examples") != examples or (by != "covsim" and by not in known):
+            with timed(folder, by):
+                found = _from_run(folder, config, tasks, by, examples)
+            known = {**({} if known.get("examples") != examples else known), **found}
+            known.pop("schema_version", None)
+            write_json(file, known)
+        report("relations", {"result": known, "by": by, "file": file})
         return known
+
+
+def from_data(tasks: list[Task], by: str) -> Array:
+    if by == "groups":
+        return group_matrix([task.spec.group for task in tasks])
+    return vocabulary_matrix([vocabulary(training_texts(task)) for task in tasks])
+
+
+def training_texts(task: Task) -> Iterable[str]:
+    """Every text of the training examples, one after the other."""
+    for example in task.splits["train"]:
+        for column in TEXT_COLUMNS:
+            value = example.get(column)
+            if isinstance(value, str):
+                yield value
+            elif isinstance(value, list):
+                yield " ".join(str(one) for one in value)
+
+
+def described(
+    matrix: Array, names: list[str], by: str, clusters: int | None, seed: int
+) -> dict[str, Any]:
+    """A relevance matrix with its clusters, given or suggested, and who joins whom."""
+    count, clear = suggested_clusters(matrix, names, seed)
+    chosen = clusters if clusters is not None else count
+    return {
+        "tasks": names,
+        "by": by,
+        "matrix": np.asarray(matrix).tolist(),
+        "clusters": cluster_tasks(matrix, names, chosen, seed),
+        "suggested": {"clusters": count, "silhouette": clear},
+        "dendrogram": dendrogram(matrix, names),
+    }
+
+
+def _from_run(
+    folder: Path, config: Config, tasks: list[Task], by: str, examples: int
+) -> dict[str, Any]:
+    from brodmann.models.first_layer import first_layer_inputs
+    from brodmann.models.multitask import MultiTaskModel
+    from brodmann.models.representations import sentence_representations
+
+    model = MultiTaskModel.from_pretrained(folder / "model")
+    names = [task.name for task in tasks]
+    size = config.training.evaluation_batch_size
+    if by == "covsim":
+        inputs = [
+            first_layer_inputs(model, task, examples=examples, seed=config.seed, batch_size=size)
+            for task in tasks
+        ]
+        matrix, means = covsim_matrix(inputs)
+        return {
+            "tasks": names,
+            "examples": examples,
+            "covsim": matrix.tolist(),
+            "mean": means.tolist(),
+        }
+    if len(model.bare_models()) < len(tasks):
+        raise InputError(
+            f"{folder}: {by} compares the encoders of single tasks: train with "
+            'model.architecture = "single"'
+        )
+    texts = held_out_sentences(tasks, examples, config.seed)
+    found = [sentence_representations(model, name, texts, batch_size=size) for name in names]
+    measure = dse if by == "dse" else cra
+    matrix = np.array([[measure(a, b) for b in found] for a in found])
+    return {"tasks": names, "examples": examples, by: matrix.tolist()}
+
+
+def held_out_sentences(tasks: list[Task], count: int, seed: int) -> list[str]:
+    """Validation texts, equally many of each task, `count` in all at most."""
+    generator = np.random.default_rng(seed)
+    share = max(1, count // len(tasks))
+    found: list[str] = []
+    for task in tasks:
+        examples = task.splits["validation"]
+        places = generator.permutation(len(examples))[:share]
+        for place in places:
+            example = examples[int(place)]
+            values = [example[column] for column in TEXT_COLUMNS if column in example]
+            text = " ".join(
+                value if isinstance(value, str) else " ".join(map(str, value)) for value in values
+            )
+            found.append(text)
+    return found

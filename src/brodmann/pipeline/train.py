@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from brodmann.artifacts import read_json
 from brodmann.config import Config
 from brodmann.data.loading import load_tasks
 from brodmann.data.tasks import Task
@@ -68,7 +69,7 @@ def build_model(config: Config, tasks: list[Task]) -> Any:
         section.backbone,
         tasks,
         architecture=section.architecture,
-        parameters=section.parameters,
+        parameters=_with_clusters(section.parameters),
         freeze=section.freeze,
         max_length=section.max_length,
         stride=section.stride,
@@ -79,6 +80,17 @@ def build_model(config: Config, tasks: list[Task]) -> Any:
     if config.training.gradient_checkpointing:
         model.enable_gradient_checkpointing()
     return model
+
+
+def _with_clusters(parameters: dict[str, Any]) -> dict[str, Any]:
+    """`clusters` may name the file of a relevance result; the model keeps the names themselves."""
+    given = parameters.get("clusters")
+    if not isinstance(given, str):
+        return parameters
+    found = read_json(Path(given)).get("clusters")
+    if found is None:
+        raise InputError(f"{given}: holds no clusters: `brodmann relate` writes some")
+    return {**parameters, "clusters": found}
 
 
 def train_in(

@@ -10,7 +10,8 @@ from brodmann.artifacts import read_json
 from brodmann.errors import InputError
 from brodmann.results import Dissociation, HeadScores
 
-MEASURES = ("covsim", "adaptation")  # files of further stages, each with a section of its own
+# Files of further stages, each with a section of its own.
+MEASURES = ("covsim", "adaptation", "relevance", "similarity")
 
 
 @dataclass

@@ -1,0 +1,80 @@
+"""Which tasks belong together: k-means over their rows of a relevance matrix.
+
+A task's features are its raw row of scores as a source, the diagonal included: columns, or
+standardised rows, do not give the published groups.
+
+Reference: HMNet, "Hierarchical Multi-task Learning with Task Relevance", §3.3 and Appendix A.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from brodmann.artifacts import Array
+from brodmann.errors import InputError
+
+STARTS = 100  # of k-means, the best is kept
+
+
+def cluster_tasks(
+    matrix: Array, names: Sequence[str], clusters: int = 3, seed: int = 0
+) -> list[list[str]]:
+    """Lists of names, each cluster and the clusters in the order of the names.
+
+    Fewer clusters than asked for where that many rows do not differ.
+    """
+    rows = _checked(matrix, names)
+    if isinstance(clusters, bool) or not 1 <= clusters <= len(names):
+        raise InputError(f"clusters = {clusters}: expected a number from 1 to {len(names)}")
+    from sklearn.cluster import KMeans
+
+    # Tasks with the same row cannot be told apart: no more clusters than there are different rows.
+    different = min(clusters, len(np.unique(rows, axis=0)))
+    found = KMeans(n_clusters=different, n_init=STARTS, random_state=seed).fit_predict(rows)
+    groups: dict[int, list[str]] = {}
+    for name, place in zip(names, found, strict=True):
+        groups.setdefault(int(place), []).append(name)
+    return list(groups.values())
+
+
+def suggested_clusters(matrix: Array, names: Sequence[str], seed: int = 0) -> tuple[int, float]:
+    """(k, silhouette) of the number of clusters, 2 to n - 1, that stand apart most clearly."""
+    rows = _checked(matrix, names)
+    if len(names) < 3:
+        return 1, 0.0
+    from sklearn.metrics import silhouette_score
+
+    best = (1, 0.0)
+    for count in range(2, min(len(names), len(np.unique(rows, axis=0)) + 1)):
+        groups = cluster_tasks(rows, names, count, seed)
+        place = {name: number for number, group in enumerate(groups) for name in group}
+        score = float(silhouette_score(rows, [place[name] for name in names]))
+        if score > best[1]:
+            best = (count, score)
+    return best
+
+
+def dendrogram(matrix: Array, names: Sequence[str]) -> dict[str, Any]:
+    """Which tasks join first, for the eye: average linkage of the rows, and the order of leaves."""
+    from scipy.cluster.hierarchy import leaves_list, linkage
+
+    rows = _checked(matrix, names)
+    if len(names) < 2:
+        return {"joins": [], "order": list(names)}
+    joins = linkage(rows, method="average")
+    members: list[list[str]] = [[name] for name in names]
+    steps = []
+    for one, other, distance, _ in joins:
+        members.append([*members[int(one)], *members[int(other)]])
+        steps.append(
+            {"left": members[int(one)], "right": members[int(other)], "distance": float(distance)}
+        )
+    return {"joins": steps, "order": [names[int(leaf)] for leaf in leaves_list(joins)]}
+
+
+def _checked(matrix: Array, names: Sequence[str]) -> Array:
+    rows = np.asarray(matrix, dtype=float)
+    if rows.ndim != 2 or len(rows) != len(names) or not np.isfinite(rows).all():
+        raise InputError(f"clusters: a matrix of shape {rows.shape} for {len(names)} tasks")
+    return rows

@@ -1,0 +1,36 @@
+r"""`cra`: do two models find the same sentences alike? Representational similarity analysis.
+
+$$\mathrm{CRA}(a, b) = \rho_{\mathrm{Spearman}}(\triangle R^a, \triangle R^b), \quad
+  R^a_{kl} = 1 - r_{\mathrm{Pearson}}(x_k^a, x_l^a)$$
+
+where $\triangle$ is the upper triangle of the dissimilarity matrix over sentences.
+
+Reference: Luo et al. 2022; Kriegeskorte et al. 2008, "Representational similarity analysis"; as in
+Li et al. 2023, appendix D.
+"""
+
+import numpy as np
+
+from brodmann.artifacts import Array
+from brodmann.errors import InputError
+
+
+def cra(a: Array, b: Array) -> float:
+    """Of two models' representations of the same sentences; their sizes may differ."""
+    from scipy.stats import spearmanr
+
+    first, second = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
+    if first.ndim != 2 or second.ndim != 2 or len(first) != len(second) or len(first) < 3:
+        raise InputError(
+            "cra: expected two matrices (sentence, size) of the same three sentences or more, "
+            f"found {first.shape} and {second.shape}"
+        )
+    upper = np.triu_indices(len(first), k=1)
+    return float(spearmanr(dissimilarity(first)[upper], dissimilarity(second)[upper]).statistic)
+
+
+def dissimilarity(x: Array) -> Array:
+    """1 - Pearson between every two sentences."""
+    if np.ptp(x, axis=1).min() == 0:
+        raise InputError("cra: a sentence is represented by one number only")
+    return np.asarray(1 - np.corrcoef(x))
