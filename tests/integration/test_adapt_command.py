@@ -82,17 +82,14 @@ def test_relations_of_a_trained_run(tmp_path: Path, command: Command) -> None:
     code, _, err = command("relate", config, "--by", "covsim")
     assert code == 2 and "no trained model there" in err
     assert command("train", config)[0] == 0
-    code, out, err = command(
-        "relate", tmp_path / "runs/trained", "--by", "covsim", "--examples", "20"
-    )
+    run = (tmp_path / "runs/trained", "--by", "covsim", "--examples")
+    code, out, err = command("relate", *run, "20")
     assert (code, err) == (0, "") and "CovSim (%)" in out
     found = json.loads((tmp_path / "runs/trained/covsim.json").read_text("utf-8"))
     assert found["tasks"] == ["sentiment", "similarity"] and found["examples"] == 20
     assert found["covsim"][0][1] == found["covsim"][1][0] == pytest.approx(found["mean"][0])
     assert 0 < found["mean"][0] <= 1
-    code, out, _ = command(
-        "relate", tmp_path / "runs/trained", "--by", "covsim", "--examples", "20", "--json"
-    )
+    code, out, _ = command("relate", *run, "20", "--json")
     assert json.loads(out)["covsim"] == found["covsim"]
     code, _, err = command("relate", *run, "1")
     assert code == 2 and "expected at least 2" in err

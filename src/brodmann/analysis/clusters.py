@@ -58,11 +58,12 @@ def suggested_clusters(matrix: Array, names: Sequence[str], seed: int = 0) -> tu
 def dendrogram(matrix: Array, names: Sequence[str]) -> dict[str, Any]:
     """Which tasks join first, for the eye: average linkage of the rows, and the order of leaves."""
     from scipy.cluster.hierarchy import leaves_list, linkage
+    from scipy.spatial.distance import pdist
 
     rows = _checked(matrix, names)
     if len(names) < 2:
         return {"joins": [], "order": list(names)}
-    joins = linkage(rows, method="average")
+    joins = linkage(pdist(rows), method="average")
     members: list[list[str]] = [[name] for name in names]
     steps = []
     for one, other, distance, _ in joins:

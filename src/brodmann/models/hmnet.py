@@ -41,10 +41,12 @@ class PathsEncoder(nn.Module):
         first = next(iter(self.cluster_of))
         between, top = layers[shared : shared + clustered], layers[shared + clustered :]
         self.cluster_layers = nn.ModuleDict(
-            {f"cluster:{n}": _copies(between) for n in range(1, len(clusters))}
+            {f"cluster:{n}": _copies(between, backbone.config) for n in range(1, len(clusters))}
         )
         others = [task for task in self.cluster_of if task != first]
-        self.task_layers = nn.ModuleDict({module_key(task): _copies(top) for task in others})
+        self.task_layers = nn.ModuleDict(
+            {module_key(task): _copies(top, backbone.config) for task in others}
+        )
         self.poolers = nn.ModuleDict()
         if isinstance(getattr(backbone, "pooler", None), nn.Module):
             self.poolers.update({module_key(t): copy.deepcopy(backbone.pooler) for t in others})
@@ -122,15 +124,16 @@ class PathsEncoder(nn.Module):
             raise InputError(f"like = '{like}': in 'hmnet' a new task starts from another's path")
         source = self.views[like]
         top = layers_of(source)[self.depths[0] + self.depths[1] :]
-        self.task_layers[module_key(name)] = _copies(top)
+        self.task_layers[module_key(name)] = _copies(top, self.backbone.config)
         if isinstance(getattr(source, "pooler", None), nn.Module):
             self.poolers[module_key(name)] = copy.deepcopy(source.pooler)
         self.cluster_of[name] = self.cluster_of[like]
         self.views[name] = self._view(name)
 
 
-def _copies(layers: Sequence[nn.Module]) -> nn.ModuleList:
-    return nn.ModuleList(copy.deepcopy(layer) for layer in layers)
+def _copies(layers: Sequence[nn.Module], config: Any) -> nn.ModuleList:
+    """Copies keep the one configuration, so that a later change of it reaches all of them."""
+    return nn.ModuleList(copy.deepcopy(layer, {id(config): config}) for layer in layers)
 
 
 def _list(module: nn.Module) -> nn.ModuleList:
