@@ -229,7 +229,7 @@ class RunView:
     def _relations(self, facts: dict[str, Any]) -> None:
         self.close()
         by, result = facts["by"], facts["result"]
-        titles = {"covsim": "CovSim (%)", "dse": "DSE (%)", "cra": "CRA (%)"}
+        titles = {"covsim": "CovSim (%)", "dse": "DSE (%)", "cra": "CRA (%)", "ahp": "AHP (%)"}
         self.console.print(matrix_table(titles[by], result["tasks"], result[by]))
         self.console.print(f"relations: {facts['file']}", highlight=False)
 

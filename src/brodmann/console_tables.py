@@ -304,7 +304,7 @@ def zero_shot_table(result: dict[str, Any]) -> Table:
     return table
 
 
-def matrix_table(title: str, tasks: list[str], matrix: list[list[float]]) -> Table:
+def matrix_table(title: str, tasks: list[str], matrix: list[list[float | None]]) -> Table:
     """Tasks against tasks, in percent; columns by number."""
     table = Table(title=title, title_justify="left", header_style="bold", box=None)
     table.add_column("task", no_wrap=True)

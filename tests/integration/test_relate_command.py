@@ -89,10 +89,12 @@ def test_encoders_of_single_tasks_are_compared(tmp_path: Path, command: Command)
     config = tmp_path / "single.toml"
     config.write_text(CONFIG.format(folder=tmp_path, architecture="single"), encoding="utf-8")
     assert command("train", config)[0] == 0
-    for by in ("dse", "cra"):
+    for by in ("dse", "cra", "ahp"):
         code, out, err = command("relate", config, "--by", by, "--examples", "30")
         assert (code, err) == (0, "") and f"{by.upper()} (%)" in out
     found = json.loads((tmp_path / "runs/study/similarity.json").read_text("utf-8"))
+    shares = [row[0] for row in found["transferability"]]
+    assert shares[0] is None and sum(shares[1:]) == pytest.approx(1.0)
     for by in ("dse", "cra"):
         assert [found[by][n][n] for n in range(3)] == pytest.approx([1.0] * 3, abs=1e-5)
         assert found[by][0][1] == pytest.approx(found[by][1][0], abs=1e-6)

@@ -201,7 +201,7 @@ def adapt(config: ConfigPath, overrides: Overrides = None, as_json: Json = False
 def relate(
     config: RunPath,
     by: Annotated[
-        str, typer.Option(help="words, groups, pairs (trainings), covsim, dse or cra (of a run)")
+        str, typer.Option(help="words, groups, pairs (trainings); covsim, dse, cra, ahp (of a run)")
     ] = "words",
     clusters: Annotated[int | None, typer.Option(help="how many; default: the clearest")] = None,
     examples: Annotated[int, typer.Option(help="texts, for covsim, dse and cra")] = 1000,
@@ -213,10 +213,10 @@ def relate(
 
     Example: brodmann relate study.toml --by pairs --advise better.toml
     """
-    known = ("words", "groups", "pairs", "covsim", "dse", "cra")
+    known = ("words", "groups", "pairs", "covsim", "dse", "cra", "ahp")
     if by not in known:
         raise InputError(f"--by {by}{did_you_mean(by, known)}: expected one of {', '.join(known)}")
-    if advise is not None and by in ("covsim", "dse", "cra"):
+    if advise is not None and by in ("covsim", "dse", "cra", "ahp"):
         raise InputError("--advise goes with --by words, groups or pairs")
     settings, base = loaded(config, overrides)
     from brodmann.pipeline.relate import relate as relate_all

@@ -62,7 +62,7 @@ def loaded(config: Path, overrides: list[str] | None) -> Any:
 def check_model_folder(model: Path) -> None:
     if not model.is_dir():
         raise InputError(f"{model}: no such folder, expected a run or a model folder")
-    from brodmann.models.multitask import is_model_folder
+    from brodmann.models.stored import is_model_folder
 
     if not is_model_folder(model) and not is_model_folder(model / "model"):
         unfinished = (model / "checkpoints").is_dir()

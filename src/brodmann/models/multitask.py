@@ -4,7 +4,6 @@ It is saved as one folder (safetensors, JSON, tokenizer, model card) and loaded 
 """
 
 import copy
-import hashlib
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from brodmann.artifacts import read_json, whole_folder, write_bytes, write_json, write_text
+from brodmann.artifacts import whole_folder, write_bytes, write_json, write_text
 from brodmann.data.batches import Batch, Part
 from brodmann.data.encoding import Encoded, encode_task
 from brodmann.data.kinds import KINDS
@@ -23,10 +22,10 @@ from brodmann.errors import InputError, did_you_mean
 from brodmann.models import ARCHITECTURES
 from brodmann.models import backbone as backbones
 from brodmann.models.families import bare_models
+from brodmann.models.stored import FORMAT, is_model_folder, load_model
 from brodmann.models.task_context import checkpoint_contexts
 from brodmann.models.task_heads import TaskHead, module_key
 
-FORMAT = "brodmann multi-task model"
 STARTS = ("random", "xavier")  # of a new task, besides another task
 SHORTEST = 8  # tokens: special ones and a few words
 
@@ -108,7 +107,7 @@ class MultiTaskModel(nn.Module):
                 raise InputError(
                     f"{name}: a trained model already has its tasks: leave 'tasks' out"
                 )
-            return _load(cls, folder)
+            return load_model(cls, folder)
         if is_model_folder(folder / "model"):  # a run folder
             return cls.from_pretrained(folder / "model", tasks)
         if isinstance(tasks, Task | TaskSpec):
@@ -131,17 +130,28 @@ class MultiTaskModel(nn.Module):
         return cls(loaded, specs, settings)
 
     def for_tasks(
-        self, tasks: Sequence[Task | TaskSpec], *, max_length: int | None = None, seed: int = 0
+        self,
+        tasks: Sequence[Task | TaskSpec],
+        *,
+        encoder_of: str | None = None,
+        max_length: int | None = None,
+        seed: int = 0,
     ) -> "MultiTaskModel":
-        """A new model for other tasks: a copy of this one's encoder with new output heads."""
-        if self.settings.architecture != "shared":
+        """A new model for other tasks: a copy of this one's encoder with new output heads.
+
+        `encoder_of` says whose encoder, where every task has one of its own (`single`).
+        """
+        known = ("shared",) if encoder_of is None else ("shared", "single")
+        if self.settings.architecture not in known:
             raise InputError(
                 f"architecture '{self.settings.architecture}': its encoder knows the tasks it was "
                 "trained on, so it cannot be given new ones: train with 'shared'"
             )
-        bare = copy.deepcopy(self.encoder.backbone_of(next(iter(self.specs))))
+        whose = next(iter(self.specs)) if encoder_of is None else self.spec(encoder_of).name
+        bare = copy.deepcopy(self.encoder.backbone_of(whose))
         settings = replace(
             self.settings,
+            architecture="shared",
             max_length=max_length or self.settings.max_length,
             freeze=0.0,
             seed=seed,
@@ -316,51 +326,9 @@ class MultiTaskModel(nn.Module):
         }
 
 
-def _load(cls: type[MultiTaskModel], folder: Path) -> MultiTaskModel:
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-    from transformers import AutoConfig, AutoTokenizer
-
-    document = read_json(folder / "config.json")
-    part = "config.json"
-    try:
-        settings = Settings(**document["settings"])
-        specs = [TaskSpec.from_dict(values) for values in document["tasks"]]
-        inner = dict(document["backbone"])
-        config = AutoConfig.for_model(inner.pop("model_type"), **inner)
-        bare = backbones.build_bare(config, settings.attention, seed=0)
-        part = "tokenizer.json"
-        with backbones.quiet():
-            tokenizer = AutoTokenizer.from_pretrained(str(folder))
-        part = "model.safetensors"
-        loaded = backbones.Backbone(settings.backbone, bare, tokenizer)
-        model = cls(loaded, specs, replace(settings))
-        model.load_state_dict(load_file(folder / "model.safetensors"))
-    except (OSError, KeyError, ValueError, TypeError, SafetensorError, RuntimeError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise InputError(f"{folder / part}: damaged or missing ({reason})") from error
-    return model.eval()
-
-
 def _same_head(one: TaskSpec, other: TaskSpec) -> bool:
     kinds = KINDS[one.kind], KINDS[other.kind]
     return kinds[0].HEAD == kinds[1].HEAD and kinds[0].outputs(one) == kinds[1].outputs(other)
-
-
-def weights_digest(state: Mapping[str, Tensor]) -> str:
-    """A model that was trained again is another one."""
-    found = hashlib.sha256()
-    for name, value in sorted(state.items()):
-        found.update(name.encode())
-        found.update(value.detach().cpu().contiguous().numpy().tobytes())
-    return found.hexdigest()[:16]
-
-
-def is_model_folder(folder: Path) -> bool:
-    try:
-        return read_json(folder / "config.json").get("format") == FORMAT
-    except InputError:
-        return False
 
 
 def check_architecture(name: str, parameters: Mapping[str, Any]) -> None:

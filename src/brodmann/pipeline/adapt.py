@@ -19,7 +19,8 @@ FILE = "adaptation.json"
 
 def adapt(config: Config, base: Path, report: Any) -> dict[str, Any]:
     """Zero-shot scores of every start, then (unless asked not to) training from the chosen one."""
-    from brodmann.models.multitask import MultiTaskModel, is_model_folder, weights_digest
+    from brodmann.models.multitask import MultiTaskModel
+    from brodmann.models.stored import is_model_folder, weights_digest
     from brodmann.training.trainer import fit
 
     section = config.adapt

@@ -17,7 +17,8 @@ FILE = "distillation.json"
 
 def distill(config: Config, base: Path, report: Any) -> dict[str, Any]:
     """Train the student (or go on with it), score both, say what it costs and saves."""
-    from brodmann.models.multitask import MultiTaskModel, is_model_folder, weights_digest
+    from brodmann.models.multitask import MultiTaskModel
+    from brodmann.models.stored import is_model_folder, weights_digest
     from brodmann.training.distillation import distill as train_student
     from brodmann.training.distillation import make_student
 
@@ -79,7 +80,7 @@ def distill(config: Config, base: Path, report: Any) -> dict[str, Any]:
 
 def _check_student(folder: Path, small: Any, teacher: Any, sizes: dict[str, Any]) -> None:
     """What is in the folder is what was asked for, from this very teacher."""
-    from brodmann.models.multitask import weights_digest
+    from brodmann.models.stored import weights_digest
 
     path = folder / FILE
     known = read_json(path).get("teacher") if path.is_file() else None

@@ -93,7 +93,7 @@ def checked_target(target: Path) -> Path:
     """A new folder, or one that holds an earlier pruned model: never a full model's."""
     from brodmann.artifacts import read_json
     from brodmann.models.families import REMOVED
-    from brodmann.models.multitask import is_model_folder
+    from brodmann.models.stored import is_model_folder
 
     if is_model_folder(target):
         if not read_json(target / "config.json")["backbone"].get(REMOVED):

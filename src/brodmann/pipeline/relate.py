@@ -1,7 +1,8 @@
 """How the tasks relate → `relevance.json` (data or trainings), `covsim.json`, `similarity.json`.
 
-`words` and `groups` need the tasks only; `covsim` a trained run; `dse` and `cra` a trained run with
-an encoder for every task (`architecture = "single"`). Trainings of pairs are in `relations.py`.
+`words` and `groups` need the tasks only; `covsim` a trained run; `dse`, `cra` and `ahp` a trained
+run with an encoder for every task (`architecture = "single"`). Trainings of pairs are in
+`relations.py`.
 """
 
 from collections.abc import Iterable
@@ -23,7 +24,7 @@ from brodmann.pipeline.run_folder import opened, timed, trained
 from brodmann.pipeline.train import tasks_of
 
 RELEVANCE, COVSIM, SIMILARITY = "relevance.json", "covsim.json", "similarity.json"
-FROM_DATA, FROM_RUN = ("words", "groups"), ("covsim", "dse", "cra")
+FROM_DATA, FROM_RUN = ("words", "groups"), ("covsim", "dse", "cra", "ahp")
 TEXT_COLUMNS = ("text", "text_pair", "question", "context", "tokens", "choices")
 
 
@@ -56,7 +57,7 @@ def relate(
         known = read_json(file) if file.is_file() else {}
         if known.get("examples") != examples or (by != "covsim" and by not in known):
             with timed(folder, by):
-                found = _from_run(folder, config, tasks, by, examples)
+                found = _from_run(folder, config, tasks, by, examples, report)
             known = {**({} if known.get("examples") != examples else known), **found}
             known.pop("schema_version", None)
             write_json(file, known)
@@ -98,7 +99,7 @@ def described(
 
 
 def _from_run(
-    folder: Path, config: Config, tasks: list[Task], by: str, examples: int
+    folder: Path, config: Config, tasks: list[Task], by: str, examples: int, report: Any
 ) -> dict[str, Any]:
     from brodmann.models.first_layer import first_layer_inputs
     from brodmann.models.multitask import MultiTaskModel
@@ -124,11 +125,34 @@ def _from_run(
             f"{folder}: {by} compares the encoders of single tasks: train with "
             'model.architecture = "single"'
         )
+    if by == "ahp":
+        from brodmann.analysis.ahp import ahp
+        from brodmann.training.tournament import transfer_losses
+
+        report("measuring starts", {"what": "transfers", "examples": len(tasks) * (len(tasks) - 1)})
+        losses = transfer_losses(
+            model,
+            tasks,
+            precision=config.training.precision,
+            seed=config.seed,
+            progress=lambda items: report("measuring goes on", {"items": items}),
+        )
+        transferable, alike = ahp(losses, names)
+        return {
+            "tasks": names,
+            "examples": examples,
+            "transferability": _plain(transferable),
+            by: _plain(alike),
+        }
     texts = held_out_sentences(tasks, examples, config.seed)
     found = [sentence_representations(model, name, texts, batch_size=size) for name in names]
     measure = dse if by == "dse" else cra
     matrix = np.array([[measure(a, b) for b in found] for a in found])
     return {"tasks": names, "examples": examples, by: matrix.tolist()}
+
+
+def _plain(matrix: Array) -> list[list[float | None]]:
+    return [[None if np.isnan(value) else float(value) for value in row] for row in matrix]
 
 
 def held_out_sentences(tasks: list[Task], count: int, seed: int) -> list[str]:

@@ -42,7 +42,7 @@ def opened(
 
 def trained(config: Config) -> None:
     """A stage that needs a trained model says what to do when there is none."""
-    from brodmann.models.multitask import is_model_folder
+    from brodmann.models.stored import is_model_folder
 
     if not is_model_folder(config.folder / "model"):
         raise InputError(f"{config.folder}: no trained model there: run `brodmann train` first")

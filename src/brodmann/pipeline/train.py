@@ -48,7 +48,7 @@ def train(config: Config, base: Path, report: Any) -> Path:
 
 def prepare(config: Config, base: Path, report: Any) -> tuple[list[Task], Any]:
     """Tasks, and the model unless it is trained: what can be wrong, before anything is written."""
-    from brodmann.models.multitask import is_model_folder
+    from brodmann.models.stored import is_model_folder
 
     check_methods(config)
     report("stage", {"text": "reading tasks"})

@@ -20,7 +20,7 @@ FIGURE = "learning_curve.svg"
 
 def transfer(config: Config, base: Path, report: Any) -> dict[str, Any]:
     """Every start, task, amount and seed that is not there yet; then means, spreads and tests."""
-    from brodmann.models.multitask import weights_digest
+    from brodmann.models.stored import weights_digest
     from brodmann.reporting.figures import learning_curves, save
     from brodmann.training.stopping import StopSignals
 
@@ -91,7 +91,8 @@ def _amounts(config: Config) -> tuple[list[Any], list[int]]:
 
 def _start(source: str, tasks: list[Task], config: Config) -> Any:
     """A trained run or model, or a backbone that nobody has trained yet."""
-    from brodmann.models.multitask import MultiTaskModel, is_model_folder
+    from brodmann.models.multitask import MultiTaskModel
+    from brodmann.models.stored import is_model_folder
 
     path = Path(source)
     if is_model_folder(path) or is_model_folder(path / "model"):

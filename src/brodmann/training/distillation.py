@@ -30,7 +30,8 @@ from brodmann.data.tasks import Task
 from brodmann.errors import InputError, did_you_mean
 from brodmann.models import backbone as backbones
 from brodmann.models.families import REMOVED, kept_heads, layers_of
-from brodmann.models.multitask import MultiTaskModel, Outputs, weights_digest
+from brodmann.models.multitask import MultiTaskModel, Outputs
+from brodmann.models.stored import weights_digest
 from brodmann.training.trainer import fit
 
 SMALLEST = 1e-6  # of an attention probability, before its logarithm

@@ -15,7 +15,11 @@ WAYS = {
     "groups": "1 where two tasks name the same group",
     "pairs": "how much the target's score changes when the source is trained beside it",
 }
-MEASURES = {"dse": "mean cosine of sentence representations", "cra": "agreement on which are alike"}
+MEASURES = {
+    "dse": "mean cosine of sentence representations",
+    "cra": "agreement on which sentences are alike",
+    "ahp": "how well each transfers to the other (mean of both directions)",
+}
 
 
 def section(study: Study) -> Section | None:
@@ -71,10 +75,10 @@ def similarity_views(found: dict[str, Any], study: Study) -> list[Any]:
             continue
         matrix = found[name]
         caption = f"{name.upper()} (%): {meaning}, between the encoders of single tasks."
-        shades = [[max(value, 0.0) for value in row] for row in matrix]
+        shades = [[None if v is None else max(v, 0.0) for v in row] for row in matrix]
         blocks.append(Matrix(found["tasks"], found["tasks"], matrix, caption, shades))
         if apart is not None and apart.tasks == found["tasks"]:
-            blocks += link_views(name, np.array(matrix), apart)
+            blocks += link_views(name, np.array(matrix, dtype=float), apart)
     return blocks
 
 

@@ -1,0 +1,64 @@
+"""Trained models on disk: whether a folder holds one, reading it, and telling two apart."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+from brodmann.artifacts import read_json
+from brodmann.data.tasks import TaskSpec
+from brodmann.errors import InputError
+from brodmann.models import backbone as backbones
+
+if TYPE_CHECKING:
+    from brodmann.models.multitask import MultiTaskModel
+
+FORMAT = "brodmann multi-task model"
+
+
+def load_model(cls: type["MultiTaskModel"], folder: Path) -> "MultiTaskModel":
+    """A model as `save_pretrained` wrote it."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+    from transformers import AutoConfig, AutoTokenizer
+
+    from brodmann.models.multitask import Settings
+
+    document = read_json(folder / "config.json")
+    part = "config.json"
+    try:
+        settings = Settings(**document["settings"])
+        specs = [TaskSpec.from_dict(values) for values in document["tasks"]]
+        inner = dict(document["backbone"])
+        config = AutoConfig.for_model(inner.pop("model_type"), **inner)
+        bare = backbones.build_bare(config, settings.attention, seed=0)
+        part = "tokenizer.json"
+        with backbones.quiet():
+            tokenizer = AutoTokenizer.from_pretrained(str(folder))
+        part = "model.safetensors"
+        loaded = backbones.Backbone(settings.backbone, bare, tokenizer)
+        model = cls(loaded, specs, replace(settings))
+        model.load_state_dict(load_file(folder / "model.safetensors"))
+    except (OSError, KeyError, ValueError, TypeError, SafetensorError, RuntimeError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise InputError(f"{folder / part}: damaged or missing ({reason})") from error
+    return model.eval()
+
+
+def weights_digest(state: Mapping[str, Tensor]) -> str:
+    """A model that was trained again is another one."""
+    found = hashlib.sha256()
+    for name, value in sorted(state.items()):
+        found.update(name.encode())
+        found.update(value.detach().cpu().contiguous().numpy().tobytes())
+    return found.hexdigest()[:16]
+
+
+def is_model_folder(folder: Path) -> bool:
+    try:
+        return read_json(folder / "config.json").get("format") == FORMAT
+    except InputError:
+        return False

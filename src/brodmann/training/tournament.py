@@ -1,0 +1,78 @@
+"""Transfers for `ahp`: every task's encoder learns every other task a little, under equal terms.
+
+The source's encoder, a new output head, the same few steps for all; then the loss of every held-out
+example. `analysis/ahp.py` settles the tournament.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from brodmann.artifacts import Array
+from brodmann.data.batches import make_batch
+from brodmann.data.tasks import Task
+from brodmann.models.measure import drawn
+from brodmann.models.multitask import MultiTaskModel
+from brodmann.models.precision import autocast
+from brodmann.training.trainer import fit
+
+
+def transfer_losses(
+    model: MultiTaskModel,
+    tasks: Sequence[Task],
+    *,
+    steps: int = 50,
+    batch_size: int = 32,
+    learning_rate: float = 1e-4,
+    examples: int | None = 300,
+    precision: str = "float32",
+    seed: int = 0,
+    progress: Callable[[int], None] | None = None,
+) -> dict[str, Array]:
+    """Target → (source, example); a task's own row is nan: it is no source of itself."""
+    found: dict[str, Array] = {}
+    for target in tasks:
+        places = drawn(len(target.splits["validation"]), examples, seed)
+        held = [target.splits["validation"][int(place)] for place in places]
+        rows = []
+        for source in tasks:
+            if source.name == target.name:
+                rows.append(np.full(len(held), np.nan))
+                continue
+            learner = model.for_tasks([target], encoder_of=source.name, seed=seed)
+            fit(
+                learner,
+                [target],
+                epochs=1 + steps * batch_size // max(1, len(target.splits["train"])),
+                max_steps=steps,
+                batch_size=batch_size,
+                learning_rate=learning_rate,
+                precision=precision,
+                evaluate_every=steps,
+                keep="last",
+                seed=seed,
+            )
+            rows.append(_losses(learner, target, held, precision))
+            if progress is not None:
+                progress(1)
+        found[target.name] = np.array(rows)
+    return found
+
+
+@torch.inference_mode()
+def _losses(model: MultiTaskModel, task: Task, examples: list[Any], precision: str) -> Array:
+    """One an example: the mean over its items."""
+    model.eval()
+    encoded = model.encode(task.spec, examples)
+    total, count = np.zeros(len(examples)), np.zeros(len(examples))
+    pad_id = int(model.tokenizer.pad_token_id)
+    for begin in range(0, encoded.items, 64):
+        items = np.arange(begin, min(begin + 64, encoded.items))
+        batch = make_batch([(task.name, encoded, items)], pad_id=pad_id).to(model.device)
+        with autocast(model.device, precision):
+            losses = model(batch).losses[0].float().cpu().numpy()
+        np.add.at(total, encoded.item_example[items], losses)
+        np.add.at(count, encoded.item_example[items], 1)
+    return np.asarray(total / count)
