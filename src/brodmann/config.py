@@ -350,7 +350,7 @@ tags = "tags"
 
 [model]
 backbone = "builtin:minilm"           # or a hub id, a folder, builtin:tiny
-architecture = "shared"               # or "single" (a model per task), "ca_mtl", "pals", "adapters"
+architecture = "shared"               # or single (a model per task), ca_mtl, hmnet, …
 # freeze = 0.5                        # lowest half of the layers; "encoder": all of it
 max_length = 128
 
