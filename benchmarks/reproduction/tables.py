@@ -1,10 +1,13 @@
 """The stored cells of the studies as tables beside the paper's figures.
 
     python benchmarks/reproduction/tables.py
+    python benchmarks/reproduction/tables.py --collect runs ca-mtl samplers
 
-Reads `benchmarks/reproduction/results/<study>/*.json`, which `brodmann grid` wrote.
+Reads `benchmarks/reproduction/results/<study>/*.json`, which `brodmann grid` wrote. `--collect`
+puts the cells of finished grids there, with what their logs say of sampling and learning.
 """
 
+import argparse
 import json
 from pathlib import Path
 from typing import Any
@@ -171,13 +174,99 @@ def few_shot() -> None:
             print(f"| {amount} ({seeds_} seeds) |", " | ".join([*cells_, p]), "|")
 
 
+def collect(runs: Path, study: str) -> None:
+    for path in sorted((runs / study).glob("*.json")):
+        cell = json.loads(path.read_text(encoding="utf-8"))
+        if path.name == "grid.json" or cell.get("state") != "done":
+            continue
+        log = runs / "cells" / cell["fingerprint"] / "log.jsonl"
+        entries = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+        cell["used"] = next((e["used"] for e in reversed(entries) if "used" in e), None)
+        cell["curve"] = [[e["step"], e["mean"]] for e in entries if "evaluation" in e]
+        cell["taken"] = [[e["step"], e["examples"]] for e in entries if "examples" in e]
+        target = RESULTS / study / path.name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(json.dumps(cell, indent=1) + "\n", encoding="utf-8")
+
+
+def grid_cells(study: str) -> dict[str, list[dict[str, Any]]]:
+    """Setting → its cells over seeds."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for path in sorted((RESULTS / study).glob("*.json")):
+        cell = json.loads(path.read_text(encoding="utf-8"))
+        varied = {k: v for k, v in cell["varied"].items() if k not in ("seed", "tasks")}
+        found.setdefault(json.dumps(varied, sort_keys=True), []).append(cell)
+    return found
+
+
+def scores_of(cell: dict[str, Any]) -> dict[str, float]:
+    return {task: e["score"] for task, e in cell["splits"]["validation"].items()}
+
+
+def ablation(study: str) -> None:
+    """Average, spread over tasks and data used of every setting, mean ± sd over seeds."""
+    settings = grid_cells(study)
+    if not settings:
+        return
+    tasks = list(scores_of(next(iter(settings.values()))[0]))
+    print("| setting | seeds |", " | ".join([*tasks, "average", "task σ", "data used"]), "|")
+    print("|---" * (len(tasks) + 5) + "|")
+    for setting, members in settings.items():
+        table = np.array([[scores_of(cell)[task] for task in tasks] for cell in members])
+        columns = [*table.T, table.mean(axis=1), table.std(axis=1, ddof=1)]
+        cells_ = [
+            spread((c.mean(), c.std(ddof=1) if len(c) > 1 else None))
+            for c in map(np.array, columns)
+        ]
+        used = [used_share(cell) for cell in members]
+        share = "100 %" if None in used else f"{100 * float(np.mean([u or 0 for u in used])):.1f} %"
+        print(f"| {setting} | {len(members)} |", " | ".join([*cells_, share]), "|")
+
+
+def used_share(cell: dict[str, Any]) -> float | None:
+    """Distinct examples trained on over all, mean over tasks, where the sampler counts them."""
+    if cell.get("used") is None:
+        return None
+    return float(np.mean(list(cell["used"].values())))
+
+
+def learning(study: str) -> None:
+    """Average score over the steps (Figure 4), and what was taken (Figure 8)."""
+    for setting, members in grid_cells(study).items():
+        steps = [step for step, _ in members[0]["curve"]]
+        means = [
+            spread((np.mean(v), np.std(v, ddof=1) if len(v) > 1 else None))
+            for v in ([dict(map(tuple, c["curve"]))[step] for c in members] for step in steps)
+        ]
+        print(f"{setting}:", dict(zip(steps, means, strict=True)))
+        total: dict[str, int] = {}
+        for _, counts in members[0]["taken"]:
+            for task, number in counts.items():
+                total[task] = total.get(task, 0) + number
+        half = len(members[0]["taken"]) // 2
+        early: dict[str, int] = {}
+        for _, counts in members[0]["taken"][:half]:
+            for task, number in counts.items():
+                early[task] = early.get(task, 0) + number
+        print("   examples, seed 0: first half", early, "all", total)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--collect", nargs="+", metavar=("RUNS", "STUDY"))
+    given = parser.parse_args().collect
+    if given:
+        for study in given[1:]:
+            collect(Path(given[0]), study)
+        return
+    for show in (pairs, seeds, five, arms, few_shot):
+        show()
+        print()
+    for study in ("ca-mtl", "ca-mtl-builtin", "samplers"):
+        ablation(study)
+        print()
+    learning("samplers")
+
+
 if __name__ == "__main__":
-    pairs()
-    print()
-    seeds()
-    print()
-    five()
-    print()
-    arms()
-    print()
-    few_shot()
+    main()
