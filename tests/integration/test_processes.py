@@ -112,12 +112,18 @@ def test_ctrl_c_saves_and_the_same_command_goes_on(tmp_path: Path) -> None:
     assert (tmp_path / "runs" / "stopped" / "model").is_dir()
 
 
-@pytest.mark.parametrize("sampling", ["proportional", "sqrt", "uncertainty"])
-def test_two_processes_match_one_with_the_doubled_batch(tmp_path: Path, sampling: str) -> None:
+@pytest.mark.parametrize(
+    ("sampling", "architecture"),
+    [("proportional", "hmnet"), ("sqrt", "shared"), ("uncertainty", "ca_mtl")],
+)
+def test_two_processes_match_one_with_the_doubled_batch(
+    tmp_path: Path, sampling: str, architecture: str
+) -> None:
     # 9 does not divide the sizes: the last batches leave one process with fewer items or none.
     options = f'sampling = "{sampling}"\nmax_steps = 20\nkeep = "last"\n'
-    one = write(tmp_path, "one", model="dropout = 0.0", training=options + "batch_size = 18")
-    two = write(tmp_path, "two", model="dropout = 0.0", training=options + "batch_size = 9")
+    model = f'dropout = 0.0\narchitecture = "{architecture}"'
+    one = write(tmp_path, "one", model=model, training=options + "batch_size = 18")
+    two = write(tmp_path, "two", model=model, training=options + "batch_size = 9")
     assert finish("-m", "brodmann", "train", one)[0] == 0
     launch = ("-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2")
     code, out, err = finish(*launch, "-m", "brodmann", "train", two)

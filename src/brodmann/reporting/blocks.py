@@ -138,7 +138,8 @@ def plain(value: float, digits: int = 1) -> str:
 
 
 def points(difference: float) -> str:
-    return ("+" if difference > 0 else "") + plain(100 * difference)
+    text = plain(100 * difference)
+    return f"+{text}" if difference > 0 and float(text) else text
 
 
 def interval(ends: Interval) -> str:
