@@ -224,12 +224,12 @@ def test_a_grid_trains_nothing_twice_and_outlives_a_failure(
 
     genuine, ran = module.run, []
 
-    def watched(config: Any, base: Any, report: Any) -> Any:
-        names = [module._task_name(task) for task in config.tasks]
+    def watched(config: Any, base: Any, report: Any, **options: Any) -> Any:
+        names = [module.task_name(task) for task in config.tasks]
         ran.append((tuple(names), config.seed))
         if names == ["sentiment", "similarity"] and config.seed == 1 and len(ran) <= 6:
             raise RuntimeError("the disk caught fire")
-        return genuine(config, base, report)
+        return genuine(config, base, report, **options)
 
     monkeypatch.setattr(module, "run", watched)
     code, out, err = command("grid", path, *quick)
