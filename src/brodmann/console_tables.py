@@ -11,15 +11,9 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from brodmann.results import VERDICTS
+
 SHADES = " ░▒▓█"
-VERDICTS = {
-    "double-distinct": "double dissociation, distinct",
-    "double": "double dissociation",
-    "single": "single dissociation",
-    "inverted": "inverted: each suffers more from the other's heads",
-    "none": "no dissociation",
-    "undefined": "undefined",
-}
 
 
 def score_table(tasks: list[Any], splits: dict[str, Any]) -> Table:

@@ -12,6 +12,14 @@ from brodmann.errors import InputError, did_you_mean
 
 Head = tuple[int, int]  # (layer, head), counted from 0
 LOWER_IS_BETTER = ("mean_squared_error",)  # metrics that are errors
+VERDICTS = {  # of a pair of tasks, in words
+    "double-distinct": "double dissociation, distinct",
+    "double": "double dissociation",
+    "single": "single dissociation",
+    "inverted": "inverted: each suffers more from the other's heads",
+    "none": "no dissociation",
+    "undefined": "undefined",
+}
 
 
 def share_of(alpha: float, count: int) -> int:

@@ -58,8 +58,8 @@ def read_study(folders: list[Path], report: Any) -> Study:
         if not folder.is_dir():
             raise InputError(f"{folder}: no such folder, expected a run or a study")
     first = folders[0]
-    study = any((first / name).is_file() for name in STUDIES)
-    if len(folders) == 1 and (study or not (first / "config.toml").is_file()):
+    is_study = any((first / name).is_file() for name in STUDIES)
+    if len(folders) == 1 and (is_study or not (first / "config.toml").is_file()):
         return _read_study_folder(first)
     runs = [read_record(folder) for folder in folders]
     names = [run.name for run in runs]

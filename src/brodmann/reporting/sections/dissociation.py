@@ -18,16 +18,7 @@ from brodmann.reporting.blocks import (
     percent,
 )
 from brodmann.reporting.record import Study
-from brodmann.results import Dissociation
-
-VERDICTS = {
-    "double-distinct": "double dissociation, distinct",
-    "double": "double dissociation",
-    "single": "single dissociation",
-    "inverted": "inverted: each suffers more from the other's heads",
-    "none": "no dissociation",
-    "undefined": "undefined",
-}
+from brodmann.results import VERDICTS, Dissociation
 
 
 def section(study: Study) -> Section | None:
