@@ -1,0 +1,98 @@
+r"""Meta-learning: a start from which a few steps on a few examples go far.
+
+For a task with support set $S$ and query set $Q$, adaptation takes $k$ SGD steps from $\theta$,
+
+$$\phi_0 = \theta, \qquad \phi_{j+1} = \phi_j - \eta\, \nabla_{\phi_j} L_S(\phi_j),$$
+
+and the outer gradient is, by `algorithm`,
+
+| | |
+|---|---|
+| `maml` | $\nabla_\theta L_Q(\phi_k(\theta))$, through the inner steps, second order and exact |
+| `fomaml` | $\nabla_{\phi_k} L_Q(\phi_k)$, as if the inner steps had no slope |
+| `reptile` | $(\theta - \phi_k) / (\eta k)$, the mean of the inner gradients |
+
+Everything is functional: $\theta$ itself is never written to, and one pair at a time is held in
+memory.
+
+References: Finn et al. 2017, "Model-Agnostic Meta-Learning"; Nichol et al. 2018, "On First-Order
+Meta-Learning Algorithms".
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from brodmann.errors import InputError, did_you_mean
+
+ALGORITHMS = ("fomaml", "maml", "reptile")
+
+Parameters = Mapping[str, Tensor]
+Loss = Callable[[Parameters, Any], Tensor]  # (parameters, examples) → one number
+
+
+def check_algorithm(name: str) -> None:
+    if name not in ALGORITHMS:
+        raise InputError(f"unknown algorithm '{name}'{did_you_mean(name, ALGORITHMS)}")
+
+
+def adapted(
+    loss: Loss,
+    start: Parameters,
+    support: Any,
+    *,
+    steps: int,
+    rate: float,
+    through: bool = False,
+) -> dict[str, Tensor]:
+    """φ after `steps` of SGD from `start`, which stays as it is.
+
+    `through` keeps the graph, so that gradients reach `start` through the steps.
+    """
+    current = {
+        name: value if through else value.detach().requires_grad_(value.requires_grad)
+        for name, value in start.items()
+    }
+    for _ in range(steps):
+        moving = {name: value for name, value in current.items() if value.requires_grad}
+        gradients = torch.autograd.grad(
+            loss(current, support), list(moving.values()), create_graph=through, allow_unused=True
+        )
+        for (name, value), gradient in zip(moving.items(), gradients, strict=True):
+            if gradient is not None:
+                moved = value - rate * gradient
+                current[name] = moved if through else moved.detach().requires_grad_()
+    return current
+
+
+def outer_gradients(
+    loss: Loss,
+    start: Parameters,
+    support: Any,
+    query: Any,
+    *,
+    algorithm: str = "fomaml",
+    steps: int,
+    rate: float,
+) -> tuple[dict[str, Tensor], float]:
+    """The outer gradient of one pair for every parameter that trains, and its query loss."""
+    check_algorithm(algorithm)
+    if steps < 0 or not rate > 0:
+        raise InputError(f"meta: {steps} inner steps at a rate of {rate}: expected 0 or more, > 0")
+    through = algorithm == "maml"
+    moving = [name for name, value in start.items() if value.requires_grad]
+    ends = adapted(loss, start, support, steps=steps, rate=rate, through=through)
+    if algorithm == "reptile":
+        with torch.no_grad():
+            value = float(loss(ends, query))
+            scale = rate * max(steps, 1)
+            return {name: (start[name] - ends[name]).detach() / scale for name in moving}, value
+    at = start if through else ends
+    found = loss(ends, query)
+    gradients = torch.autograd.grad(found, [at[name] for name in moving], allow_unused=True)
+    return {
+        name: torch.zeros_like(start[name]) if gradient is None else gradient
+        for name, gradient in zip(moving, gradients, strict=True)
+    }, float(found.detach())
