@@ -169,16 +169,14 @@ def _each_task(result: Dissociation) -> list[Reasoned]:
     draws = len(result.random[0]) if result.random else 0
     if tested and draws >= FEW_DRAWS:
         clear = sum(p <= 0.05 for p in tested)
-        words = f"{clear} of {counted(len(tested), 'task')}" if clear else "For no task is it shown"
-        rest = "suffer more from" if clear else "that it suffers more from"
-        found.append(
-            (
-                f"{words} {rest} losing its own heads than random ones.".replace(
-                    "suffer more from losing its", "suffer more from losing their"
-                ),
-                f"p ≤ 0.05 against {draws} random draws",
-            )
+        words = (
+            f"{clear} of {counted(len(tested), 'task')} suffer more from losing their own heads "
+            "than random ones."
+            if clear
+            else "For no task is it shown that it suffers more from losing its own heads than "
+            "random ones."
         )
+        found.append((words, f"p ≤ 0.05 against {draws} random draws"))
     return found
 
 
