@@ -230,7 +230,8 @@ class RunView:
         self.close()
         by, result = facts["by"], facts["result"]
         titles = {"covsim": "CovSim (%)", "dse": "DSE (%)", "cra": "CRA (%)", "ahp": "AHP (%)"}
-        self.console.print(matrix_table(titles[by], result["tasks"], result[by]))
+        matrix = result[by] if by == "covsim" else result[by]["matrix"]
+        self.console.print(matrix_table(titles[by], result["tasks"], matrix))
         self.console.print(f"relations: {facts['file']}", highlight=False)
 
     def _relevance(self, facts: dict[str, Any]) -> None:

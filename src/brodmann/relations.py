@@ -22,20 +22,29 @@ from brodmann.pipeline.relate import RELEVANCE, described
 from brodmann.pipeline.run_folder import opened
 from brodmann.pipeline.train import tasks_of
 
+HEADER = "# clusters by "  # how advice begins
+
 
 def relate_pairs(
     config: Config, base: Path, report: Any, *, clusters: int | None = None
 ) -> dict[str, Any]:
     """Train what is not trained yet; relevance by eq. 4, with clusters."""
-    names = [task_name(task) for task in config.tasks]
+    tasks = tasks_of(config, base)
+    names = [task.name for task in tasks]
     if len(names) < 2:
         raise InputError("relations need at least two tasks")
+    if config.model.architecture != "shared":
+        raise InputError(
+            f"--by pairs: architecture '{config.model.architecture}': what two tasks do to each "
+            "other shows where they share an encoder: use 'shared'"
+        )
+    written = [task_name(task) for task in config.tasks]  # the grid goes by these
     values = config.resolved()
     values["tasks"] = [
         task if isinstance(task, str) else task.model_dump(exclude_unset=True)
         for task in config.tasks
     ]
-    groups = [[name] for name in names] + [list(p) for p in itertools.combinations(names, 2)]
+    groups = [[name] for name in written] + [list(p) for p in itertools.combinations(written, 2)]
     values |= {"name": f"{config.name}-pairs", "grid": {"groups": groups, "heads": False}}
     summary = run_grid(checked(Config, values, "relate"), base, report)
     if summary["failed"]:
@@ -50,18 +59,34 @@ def relate_pairs(
         else:
             joint[frozenset(scores)] = scores
     matrix = improvement_matrix(names, single, joint)
-    with opened(config, tasks_of(config, base), keep=True) as folder:
+    with opened(config, tasks, keep=True) as folder:
         result = {**described(matrix, names, "pairs", clusters, config.seed), "single": single}
-        write_json(folder / RELEVANCE, result)
-        report("relevance", {"result": result, "file": folder / RELEVANCE})
+        file = folder / RELEVANCE.format("pairs")
+        write_json(file, result)
+        report("relevance", {"result": result, "file": file})
     return result
+
+
+def _depths_of(config: Config) -> dict[str, Any]:
+    """Depths that were given for `hmnet` stay."""
+    if config.model.architecture != "hmnet":
+        return {}
+    return {k: v for k, v in config.model.parameters.items() if k != "clusters"}
+
+
+def check_target(target: Path) -> None:
+    """Advice replaces older advice and nothing else."""
+    if target.exists() and not (
+        target.is_file() and target.read_text(encoding="utf-8", errors="replace").startswith(HEADER)
+    ):
+        raise InputError(f"{target}: is there already: name another file for the advice")
 
 
 def advise(config: Config, result: dict[str, Any], target: Path) -> list[str]:
     """Write a configuration that follows from the relevance, with the reasons; the reasons."""
     names, clusters = result["tasks"], result["clusters"]
     reasons = [
-        f"clusters by {result['by']}: " + "; ".join(", ".join(group) for group in clusters),
+        f"{HEADER[2:]}{result['by']}: " + "; ".join(", ".join(group) for group in clusters),
         f"{len(clusters)} clusters (the clearest number is {result['suggested']['clusters']}, "
         f"silhouette {result['suggested']['silhouette']:.2f})",
     ]
@@ -84,14 +109,14 @@ def advise(config: Config, result: dict[str, Any], target: Path) -> list[str]:
     left = {name for group in kept for name in group}
     values["tasks"] = [
         task if isinstance(task, str) else task.model_dump(exclude_unset=True)
-        for task in config.tasks
-        if task_name(task) in left
+        for task, name in zip(config.tasks, names, strict=True)
+        if name in left
     ]
     if len(kept) > 1:
         values["model"] = {
             **values.get("model", {}),
             "architecture": "hmnet",
-            "parameters": {"clusters": kept},
+            "parameters": {**_depths_of(config), "clusters": kept},
         }
     else:
         reasons.append("one cluster: all tasks share the whole encoder")

@@ -63,7 +63,9 @@ def test_a_new_task_is_scored_from_every_start_and_then_trained(
     assert code == 0 and json.loads(out)["zero_shot"] == result["zero_shot"]
     assert (tmp_path / "runs/new/model/model.safetensors").stat().st_mtime_ns == moment
     for setting, words in (
-        ("adapt.like=sentimnt", "belongs to another run"),
+        ("adapt.like=sentimnt", "did you mean 'sentiment'"),
+        ("adapt.like=random", "belongs to another run"),
+        ("model.max_length=64", "[adapt]: model.max_length: a new task takes its model"),
         ('name="other"', None),
     ):
         code, _, err = command("adapt", new, "--set", setting)

@@ -37,7 +37,7 @@ def test_words_groups_and_advice_from_data_alone(
     better = tmp_path / "better.toml"
     code, out, err = command("relate", study, "--clusters", "2", "--advise", better)
     assert (code, err) == (0, "") and "cluster 2:" in out
-    found = json.loads((tmp_path / "runs/study/relevance.json").read_text("utf-8"))
+    found = json.loads((tmp_path / "runs/study/relevance-words.json").read_text("utf-8"))
     assert found["by"] == "words" and found["matrix"][0][0] == 1.0
     assert found["matrix"][0][1] > found["matrix"][0][2]  # twins share more words
     assert sorted(map(sorted, found["clusters"])) == [["entailment"], ["opinion", "sentiment"]]
@@ -48,6 +48,8 @@ def test_words_groups_and_advice_from_data_alone(
     model = json.loads((tmp_path / "runs/better/model/config.json").read_text("utf-8"))
     assert model["settings"]["architecture"] == "hmnet"
     assert command("relate", study, "--by", "groups", "--json")[0] == 0
+    code, _, err = command("relate", study, "--advise", study)  # not over somebody's own file
+    assert code == 2 and "name another file" in err and "[training]" in study.read_text("utf-8")
     code, _, err = command("relate", study, "--by", "wrds")
     assert code == 2 and "did you mean 'words'" in err
     code, _, err = command("relate", study, "--clusters", "7")
@@ -56,7 +58,7 @@ def test_words_groups_and_advice_from_data_alone(
 
 def test_clusters_come_from_a_relevance_file(study: Path, tmp_path: Path, command: Command) -> None:
     assert command("relate", study, "--clusters", "2")[0] == 0
-    file = tmp_path / "runs/study/relevance.json"
+    file = tmp_path / "runs/study/relevance-words.json"
     code, _, err = command(
         "train", study, "--set", 'name="paths"', "--set", 'model.architecture="hmnet"',
         "--set", f'model.parameters.clusters="{file}"',
@@ -71,7 +73,7 @@ def test_clusters_come_from_a_relevance_file(study: Path, tmp_path: Path, comman
 def test_pair_trainings_are_done_once(study: Path, tmp_path: Path, command: Command) -> None:
     code, _, err = command("relate", study, "--by", "pairs")
     assert (code, err) == (0, ""), err
-    found = json.loads((tmp_path / "runs/study/relevance.json").read_text("utf-8"))
+    found = json.loads((tmp_path / "runs/study/relevance-pairs.json").read_text("utf-8"))
     assert found["by"] == "pairs" and [found["matrix"][n][n] for n in range(3)] == [0, 0, 0]
     cells = json.loads((tmp_path / "runs/study-pairs/grid.json").read_text("utf-8"))["cells"]
     assert len(cells) == 3 + 3
@@ -93,11 +95,17 @@ def test_encoders_of_single_tasks_are_compared(tmp_path: Path, command: Command)
         code, out, err = command("relate", config, "--by", by, "--examples", "30")
         assert (code, err) == (0, "") and f"{by.upper()} (%)" in out
     found = json.loads((tmp_path / "runs/study/similarity.json").read_text("utf-8"))
-    shares = [row[0] for row in found["transferability"]]
+    shares = [row[0] for row in found["ahp"]["transferability"]]
     assert shares[0] is None and sum(shares[1:]) == pytest.approx(1.0)
     for by in ("dse", "cra"):
-        assert [found[by][n][n] for n in range(3)] == pytest.approx([1.0] * 3, abs=1e-5)
-        assert found[by][0][1] == pytest.approx(found[by][1][0], abs=1e-6)
+        matrix = found[by]["matrix"]
+        assert [matrix[n][n] for n in range(3)] == pytest.approx([1.0] * 3, abs=1e-5)
+        assert matrix[0][1] == pytest.approx(matrix[1][0], abs=1e-6)
+    assert command("relate", config, "--by", "cra", "--examples", "20")[0] == 0
+    again = json.loads((tmp_path / "runs/study/similarity.json").read_text("utf-8"))
+    assert again["dse"] == found["dse"] and again["cra"]["examples"] == 20  # each its own settings
+    code, _, err = command("relate", config, "--by", "pairs")
+    assert code == 2 and "use 'shared'" in err
     assert (
         command("evaluate", config)[0] == 0 and command("report", tmp_path / "runs/study")[0] == 0
     )

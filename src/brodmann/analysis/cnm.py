@@ -37,7 +37,7 @@ def voxel_scores(
     total, times = np.zeros(y.shape[1]), np.zeros(y.shape[1])
     for fold in range(folds):
         test = order[fold::folds]
-        train = np.setdiff1d(order, test)
+        train = order[~np.isin(order, test)]  # in their random order
         inner, held = train[len(train) // 5 :], train[: len(train) // 5]
         trials = [
             _correlations(_ridge(x[inner], y[inner], x[held], penalty), y[held])
@@ -67,6 +67,8 @@ def read_voxels(folder: str | Path) -> dict[str, Array]:
     from scipy.io import loadmat
     from scipy.io.matlab import MatReadError
 
+    # NotImplementedError: files of MATLAB 7.3, which scipy does not read.
+    unreadable = (KeyError, ValueError, TypeError, OSError, NotImplementedError, MatReadError)
     place = Path(folder)
     files = sorted(place.glob(f"*/{FILE}"))
     if not files:
@@ -78,7 +80,7 @@ def read_voxels(folder: str | Path) -> dict[str, Array]:
     for path in files:
         try:
             matrix = np.asarray(loadmat(path)[KEY], dtype=float)
-        except (KeyError, ValueError, TypeError, OSError, MatReadError) as error:
+        except unreadable as error:
             reason = " ".join(str(error).split())[:120]
             raise InputError(f"{path}: expected a matrix '{KEY}' ({reason})") from None
         if matrix.ndim != 2 or len(matrix) != SENTENCES:

@@ -89,7 +89,8 @@ def improvement_matrix(
             alone = single[target]
             if not alone > 0:
                 raise InputError(
-                    f"relevance: task '{target}' scores {alone:.3g} alone: no ratio to that"
+                    f"relevance: task '{target}' scores {alone:.3g} alone: no ratio to that: train "
+                    "longer, or leave it out"
                 )
             matrix[i, j] = (joint[pair][target] - alone) / alone
     return matrix

@@ -221,7 +221,10 @@ def relate(
     settings, base = loaded(config, overrides)
     from brodmann.pipeline.relate import relate as relate_all
     from brodmann.relations import advise as write_advice
-    from brodmann.relations import relate_pairs
+    from brodmann.relations import check_target, relate_pairs
+
+    if advise is not None:
+        check_target(advise)
 
     with view(as_json) as report:
         if by == "pairs":

@@ -52,19 +52,32 @@ def share_of_uniform(one: tuple[Array, Array]) -> Array:
 
 
 def chosen(
-    found: Sequence[Entropies], counts: Sequence[int], budget: int, formula: str = "published"
+    found: Sequence[Entropies],
+    counts: Sequence[int],
+    budget: int,
+    formula: str = "published",
+    turn: int = 0,
 ) -> list[Array]:
-    """Places among each task's candidates that make the batch; ties go to earlier candidates."""
+    """Places among each task's candidates that make the batch; ties go to earlier candidates.
+
+    Candidates come sorted by length, so those without an entropy are taken from all over them, from
+    another place every `turn`. They never take the last place from the others.
+    """
     tasks = len(found)
     scores = uncertainties(found, formula)
-    quota = max(1, budget // tasks)
-    taken = [
-        min(quota, count) if score is None else 0
-        for score, count in zip(scores, counts, strict=True)
-    ]
-    left = max(0, budget - sum(taken))
-    places = [np.arange(number) for number in taken]
     scored = [task for task, score in enumerate(scores) if score is not None]
+    quota = max(1, budget // tasks)
+    left = budget
+    places = [np.arange(0)] * tasks
+    unscored = [task for task in range(tasks) if task not in scored]
+    for number in range(len(unscored)):
+        task = unscored[(number + turn) % len(unscored)]
+        room = left - 1 if scored else left
+        take = min(quota, counts[task], max(room, 0))
+        if take:
+            spread = np.arange(take) * counts[task] // take + turn
+            places[task] = np.sort(spread % counts[task])
+        left -= take
     if scored:
         owner = np.concatenate([np.full(counts[task], task) for task in scored])
         place = np.concatenate([np.arange(counts[task]) for task in scored])
@@ -115,7 +128,8 @@ class UncertaintyStream(BatchStream):
 
     def choose(self, items: Sequence[Array], found: Sequence[Entropies]) -> list[Array]:
         """The items that make the batch, task by task."""
-        places = chosen(found, [len(own) for own in items], self.batch_size, self.formula)
+        counts = [len(own) for own in items]
+        places = chosen(found, counts, self.batch_size, self.formula, turn=self.drawn)
         picked = [own[at] for own, at in zip(items, places, strict=True)]
         for task, own in enumerate(picked):
             self.used[task][own] = True

@@ -133,8 +133,9 @@ class ConditionedEncoder(nn.Module):
         rows[module_key(name)] = nn.Parameter(new)
         if self.alignment is not None and self.alignment.form == "separate":
             matrices = self.alignment.matrices
-            start = matrices[key].detach().clone() if key in matrices else torch.eye(len(new))
-            matrices[module_key(name)] = nn.Parameter(start.to(new))
+            fresh = new.new_zeros(len(new), len(new))
+            start = matrices[key].detach().clone() if key in matrices else fresh
+            matrices[module_key(name)] = nn.Parameter(start)
 
 
 def _align(
@@ -230,9 +231,10 @@ def build(
             words = ", ".join(str(one) for one in allowed if one is not None)
             hint = did_you_mean(str(value), [str(one) for one in allowed])
             raise InputError(f"ca_mtl: {name} = {value!r}{hint}: expected one of {words}")
-    if blocks is not None and (not isinstance(blocks, int) or not 1 <= blocks <= max_length):
+    whole = isinstance(blocks, int) and not isinstance(blocks, bool)
+    if blocks is not None and (not whole or not 1 <= blocks <= max_length):
         raise InputError(f"ca_mtl: blocks = {blocks!r}: expected a number from 1 to {max_length}")
-    if isinstance(frozen, str | bool) or not 0 <= frozen <= 1:
+    if isinstance(frozen, bool) or not isinstance(frozen, int | float) or not 0 <= frozen <= 1:
         raise InputError(f"ca_mtl: frozen = {frozen!r}: expected a share from 0 to 1")
     encoder = ConditionedEncoder(
         backbone,

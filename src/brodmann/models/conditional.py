@@ -98,7 +98,8 @@ class ConditionalAlignment(nn.Module):
     r"""$x R\, \mathrm{diag}(1 + \gamma(z)) + \beta(z)$ between the embeddings and the first layer.
 
     `form`: "linear" has one $R$, the identity at the start; "film" none; "separate" one $R_i$ a
-    task and no embedding (Wu et al. 2020).
+    task and no embedding (Wu et al. 2020). Kept is $R - I$, so that weight decay pulls towards the
+    identity.
     """
 
     def __init__(self, tasks: Sequence[str], size: int, form: str) -> None:
@@ -106,18 +107,18 @@ class ConditionalAlignment(nn.Module):
         self.form = form
         self.film = None if form == "separate" else FiLM(size, size)
         keys = {"linear": ["all"], "film": [], "separate": [module_key(task) for task in tasks]}
-        self.matrices = nn.ParameterDict({key: torch.eye(size) for key in keys[form]})
+        self.matrices = nn.ParameterDict({key: torch.zeros(size, size) for key in keys[form]})
 
     def forward(self, states: Tensor, z: Tensor, context: TaskContext) -> Tensor:
         if self.form == "separate":
             parts = [
-                states[rows] @ self.matrices[module_key(task)]
+                states[rows] + states[rows] @ self.matrices[module_key(task)]
                 for task, rows in zip(context.tasks, context.rows, strict=True)
             ]
             return torch.cat(parts)
         assert self.film is not None
         if self.form == "linear":
-            states = states @ self.matrices["all"]
+            states = states + states @ self.matrices["all"]
         scale, shift = (context.spread(value)[:, None] for value in self.film(z))
         return torch.addcmul(shift, states, 1 + scale)
 

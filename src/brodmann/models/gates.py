@@ -27,6 +27,7 @@ from brodmann.results import Head
 
 # The gates in force on every bare model, outermost first. Hooks stand only while there are some.
 _in_force: "WeakKeyDictionary[Any, tuple[Tensor, ...]]" = WeakKeyDictionary()
+_hooked: set[int] = set()  # output projections that have a gate now
 
 
 @contextlib.contextmanager
@@ -43,10 +44,9 @@ def head_gates(
     if (gates is None) == (off is None):
         raise InputError("head_gates: give either gates or off")
     tensors = [_checked(gates if off is None else mask_without(one, off), one) for one in inner]
-    hooked: set[int] = set()  # paths of one encoder share layers: one gate each
     with contextlib.ExitStack() as stack:
         for one, tensor in zip(inner, tensors, strict=True):
-            stack.enter_context(_through(one, (*_in_force.get(one, ()), tensor), hooked))
+            stack.enter_context(_through(one, (*_in_force.get(one, ()), tensor)))
         stack.enter_context(without_compilation())
         yield
 
@@ -101,13 +101,11 @@ def _checked(gates: Any, model: Any) -> Tensor:
 
 
 @contextlib.contextmanager
-def _through(
-    model: Any, gates: tuple[Tensor, ...], hooked: set[int] | None = None
-) -> Iterator[None]:
+def _through(model: Any, gates: tuple[Tensor, ...]) -> Iterator[None]:
     """Exactly these gates on a bare model, whatever was in force before."""
     before = _in_force.get(model, ())
     restore = _nothing if before else _checkpoints_remember(model)
-    handles = [] if before else _hooks(model, set() if hooked is None else hooked)
+    handles, hooked = ([], set()) if before else _hooks(model)
     _in_force[model] = gates
     try:
         yield
@@ -115,25 +113,28 @@ def _through(
         restore()
         for handle in handles:
             handle.remove()
+        _hooked.difference_update(hooked)
         if before:
             _in_force[model] = before
         else:
             _in_force.pop(model, None)
 
 
-def _hooks(model: Any, hooked: set[int]) -> list[Any]:
+def _hooks(model: Any) -> tuple[list[Any], set[int]]:
     kept = kept_heads(model)
     handles = []
+    hooked: set[int] = set()
     for slot in head_slots(model):
-        if id(slot.output) in hooked:
+        if id(slot.output) in _hooked:  # paths of one encoder share layers: one gate each
             continue
+        _hooked.add(id(slot.output))
         hooked.add(id(slot.output))
         place = _CallOfLayer(slot.layers)
         hook = functools.partial(_gate, model, kept, place)
         handles.append(slot.output.register_forward_pre_hook(hook))
         if len(slot.layers) > 1:  # a shared layer counts its calls from the start of every forward
             handles.append(model.register_forward_pre_hook(place.begin))
-    return handles
+    return handles, hooked
 
 
 class _CallOfLayer:

@@ -98,8 +98,9 @@ class MultiTaskModel(nn.Module):
     ) -> "MultiTaskModel":
         """A new model for `tasks` on the backbone `name`, or a trained one from its folder.
 
-        `freeze` is "encoder" (only the output heads train) or the share of the layers, from the
-        bottom, that do not train. `dropout` overrides the backbone's own.
+        `freeze` is "encoder" (nothing of the backbone trains: the output heads do, and modules that
+        an architecture adds) or the share of the layers, from the bottom, that do not train.
+        `dropout` overrides the backbone's own.
         """
         folder = Path(name)
         if is_model_folder(folder):
@@ -194,6 +195,7 @@ class MultiTaskModel(nn.Module):
             self.settings.parameters = self.encoder.describe()
         self.heads[module_key(spec.name)] = new.to(self.device)
         self.specs[spec.name] = spec
+        self.train(self.training)  # what is new is in the mode of the rest
 
     def train_only(self, task: str) -> None:
         """Freeze everything but what is this task's alone: its head, and its own modules."""
@@ -342,7 +344,7 @@ def check_architecture(name: str, parameters: Mapping[str, Any]) -> None:
 
 
 def checked_freeze(freeze: float | str) -> float | str:
-    if freeze != "encoder" and (isinstance(freeze, str) or not 0 <= freeze <= 1):
+    if freeze != "encoder" and (not isinstance(freeze, int | float) or not 0 <= freeze <= 1):
         raise InputError(f"freeze = {freeze!r}: expected 'encoder' or a share from 0 to 1")
     return freeze
 

@@ -145,9 +145,13 @@ def build(
     """`skills` names a task's own instead of those that follow from its kind and group."""
     chosen = {spec.name: skills_of(spec) for spec in specs}
     known = (*SKILLS, GENERAL)
+    if skills is not None and not isinstance(skills, Mapping):
+        raise InputError('skillnet: skills: expected a table, e.g. { sst2 = ["sentiment"] }')
     for task, given in (skills or {}).items():
         if task not in chosen:
             raise InputError(f"skillnet: skills: no task '{task}'{did_you_mean(task, chosen)}")
+        if not isinstance(given, list | tuple):
+            raise InputError(f"skillnet: skills of '{task}': expected a list, found {given!r:.40}")
         for skill in given:
             if skill not in known:
                 raise InputError(f"skillnet: no skill '{skill}'{did_you_mean(str(skill), known)}")

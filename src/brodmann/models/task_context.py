@@ -63,4 +63,18 @@ def task_context(context: TaskContext | None) -> Iterator[None]:
 
 def checkpoint_contexts() -> tuple[Any, Any]:
     """For torch's checkpoint: nothing now, this very context when it computes again."""
-    return contextlib.nullcontext(), task_context(_current.get())
+    return contextlib.nullcontext(), _Again(_current.get())
+
+
+class _Again:
+    """A context that may be entered as often as a graph is walked."""
+
+    def __init__(self, context: TaskContext | None) -> None:
+        self.context = context
+        self.tokens: list[Any] = []
+
+    def __enter__(self) -> None:
+        self.tokens.append(_current.set(self.context))
+
+    def __exit__(self, *_: object) -> None:
+        _current.reset(self.tokens.pop())

@@ -3,6 +3,7 @@
 The trained model keeps its tasks; what was learnt goes into a run folder of its own.
 """
 
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,12 @@ def adapt(config: Config, base: Path, report: Any) -> dict[str, Any]:
     for task in tasks:
         if task.name in model.specs:
             raise InputError(f"{path}: already has a task '{task.name}': give the new one a name")
+    given = config.model.model_fields_set
+    if given or config.specialize is not None:
+        what = f"model.{min(given)}" if given else "specialize"
+        raise InputError(f"[adapt]: {what}: a new task takes its model from the trained one")
+    for task in tasks:  # what can be wrong with the start, before anything is measured
+        copy.deepcopy(model).add_task(task, like=section.like, head=section.head)
     check_folder(config, tasks)
     with opened(config, tasks) as folder:
         known = read_json(folder / FILE) if (folder / FILE).is_file() else {}
@@ -53,6 +60,8 @@ def adapt(config: Config, base: Path, report: Any) -> dict[str, Any]:
                 model.train_only(tasks[0].name)
                 for task in tasks[1:]:
                     model.release(task.name)
+            if config.training.gradient_checkpointing:
+                model.enable_gradient_checkpointing()
             options = config.training.model_dump(exclude={"gradient_checkpointing"})
             fit(
                 model,

@@ -1,4 +1,4 @@
-"""How the tasks relate → `relevance.json` (data or trainings), `covsim.json`, `similarity.json`.
+"""How the tasks relate → `relevance-….json` (data or trainings), `covsim.json`, `similarity.json`.
 
 `words` and `groups` need the tasks only; `covsim` a trained run; `dse`, `cra` and `ahp` a trained
 run with an encoder for every task (`architecture = "single"`). Trainings of pairs are in
@@ -23,7 +23,7 @@ from brodmann.errors import InputError
 from brodmann.pipeline.run_folder import opened, timed, trained
 from brodmann.pipeline.train import tasks_of
 
-RELEVANCE, COVSIM, SIMILARITY = "relevance.json", "covsim.json", "similarity.json"
+RELEVANCE, COVSIM, SIMILARITY = "relevance-{}.json", "covsim.json", "similarity.json"
 FROM_DATA, FROM_RUN = ("words", "groups"), ("covsim", "dse", "cra", "ahp")
 TEXT_COLUMNS = ("text", "text_pair", "question", "context", "tokens", "choices")
 
@@ -50,15 +50,18 @@ def relate(
         if by in FROM_DATA:
             matrix = from_data(tasks, by)
             result = described(matrix, [task.name for task in tasks], by, clusters, config.seed)
-            write_json(folder / RELEVANCE, result)
-            report("relevance", {"result": result, "file": folder / RELEVANCE})
+            file = folder / RELEVANCE.format(by)
+            write_json(file, result)
+            report("relevance", {"result": result, "file": file})
             return result
         file = folder / (COVSIM if by == "covsim" else SIMILARITY)
         known = read_json(file) if file.is_file() else {}
-        if known.get("examples") != examples or (by != "covsim" and by not in known):
+        before = known if by == "covsim" else known.get(by, {})
+        if before.get("examples") != examples:
             with timed(folder, by):
                 found = _from_run(folder, config, tasks, by, examples, report)
-            known = {**({} if known.get("examples") != examples else known), **found}
+            # One file for dse, cra and ahp: each keeps its own settings, and the others stay.
+            known = found if by == "covsim" else {**known, "tasks": found.pop("tasks"), by: found}
             known.pop("schema_version", None)
             write_json(file, known)
         report("relations", {"result": known, "by": by, "file": file})
@@ -67,6 +70,8 @@ def relate(
 
 def from_data(tasks: list[Task], by: str) -> Array:
     if by == "groups":
+        if not any(task.spec.group for task in tasks):
+            raise InputError("no task names a group: give some (group = ...), or use --by words")
         return group_matrix([task.spec.group for task in tasks])
     return vocabulary_matrix([vocabulary(training_texts(task)) for task in tasks])
 
@@ -120,7 +125,7 @@ def _from_run(
             "covsim": matrix.tolist(),
             "mean": means.tolist(),
         }
-    if len(model.bare_models()) < len(tasks):
+    if model.settings.architecture != "single":
         raise InputError(
             f"{folder}: {by} compares the encoders of single tasks: train with "
             'model.architecture = "single"'
@@ -133,6 +138,7 @@ def _from_run(
         losses = transfer_losses(
             model,
             tasks,
+            examples=examples,
             precision=config.training.precision,
             seed=config.seed,
             progress=lambda items: report("measuring goes on", {"items": items}),
@@ -142,13 +148,13 @@ def _from_run(
             "tasks": names,
             "examples": examples,
             "transferability": _plain(transferable),
-            by: _plain(alike),
+            "matrix": _plain(alike),
         }
     texts = held_out_sentences(tasks, examples, config.seed)
     found = [sentence_representations(model, name, texts, batch_size=size) for name in names]
     measure = dse if by == "dse" else cra
     matrix = np.array([[measure(a, b) for b in found] for a in found])
-    return {"tasks": names, "examples": examples, by: matrix.tolist()}
+    return {"tasks": names, "examples": examples, "matrix": matrix.tolist()}
 
 
 def _plain(matrix: Array) -> list[list[float | None]]:

@@ -11,7 +11,8 @@ from brodmann.errors import InputError
 from brodmann.results import Dissociation, HeadScores
 
 # Files of further stages, each with a section of its own.
-MEASURES = ("covsim", "adaptation", "relevance", "similarity")
+MEASURES: tuple[str, ...] = ("covsim", "adaptation", "similarity")
+MEASURES += ("relevance-pairs", "relevance-words", "relevance-groups")
 
 
 @dataclass

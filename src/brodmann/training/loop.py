@@ -135,6 +135,8 @@ class Loop:
         shapes = [[n, list(p.shape), p.requires_grad] for n, p in self.trained.named_parameters()]
         special = None if plain or self.special is None else asdict(self.special.settings)
         options = self.options.plain() | ({} if special is None else {"specialize": special})
+        if self.model.settings.parameters:  # clusters may come from a file that changed since
+            options |= {"architecture": self.model.settings.parameters}
         options |= {} if self.objective is None else {"objective": self.objective.settings()}
         return digest(options, data, shapes, self.world)
 

@@ -21,9 +21,11 @@ def literal(
     """Algorithm 1, one candidate after the other."""
     tasks = len(entropies)
     batch = set()
+    last = 1 if any(one is not None for one in entropies) else 0
     for task, one in enumerate(entropies):
-        if one is None:  # no entropy: a fixed number of places
-            batch |= {(task, place) for place in range(min(max(1, b // tasks), counts[task]))}
+        if one is None:  # no entropy: a fixed number of places, from all over its candidates
+            take = min(max(1, b // tasks), counts[task], max(0, b - len(batch) - last))
+            batch |= {(task, number * counts[task] // take) for number in range(take)}
     left = max(0, b - len(batch))
     scored = []
     u = {
@@ -81,6 +83,16 @@ def test_the_published_formula_favours_uncertain_tasks_and_the_papers_cannot() -
     assert paper[0][0] > paper[1][0]
     np.testing.assert_allclose(published[0], [0.6 * 0.35 / 0.7, 0.1 * 0.35 / 0.7])
     np.testing.assert_allclose(paper[1], [0.5 / 0.7, 0.9 / 0.7])
+
+
+def test_places_without_entropy_move_on_and_leave_room() -> None:
+    found = [None, (np.ones(4), np.ones(4)), None]
+    taken = [chosen(found, [8, 4, 8], 6, turn=turn) for turn in range(8)]
+    assert {len(places[0]) for places in taken} == {2}
+    assert {int(place) for places in taken for place in places[0]} == set(range(8))
+    tight = [chosen([None, None, None, found[1]], [4, 4, 4, 4], 2, turn=turn) for turn in range(3)]
+    assert all(len(places[3]) == 1 and sum(map(len, places)) == 2 for places in tight)
+    assert {task for places in tight for task in range(3) if len(places[task])} == {0, 1, 2}
 
 
 def shannon(probabilities: Any) -> float:

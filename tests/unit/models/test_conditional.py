@@ -253,6 +253,10 @@ def test_gradient_checkpointing_changes_nothing(
         {"use_reentrant": False, "context_fn": checkpoint_contexts}
     )
     again = gradients()
+    found = states(encoder, inputs, ("a", 2), ("c", 1))
+    total = sum(one.square().sum() for one in found)
+    total.backward(retain_graph=True)  # type: ignore[union-attr]
+    total.backward()  # type: ignore[union-attr]
     assert plain.keys() == again.keys() and encoder.backbone.is_gradient_checkpointing
     for name, value in plain.items():
         torch.testing.assert_close(value, again[name], msg=name)
@@ -272,6 +276,10 @@ def test_other_families_are_refused_in_one_line(architecture: str) -> None:
         ("ca_mtl", {"blocks": 0}, "from 1 to 16"),
         ("ca_mtl", {"frozen": 2.0}, "share from 0 to 1"),
         ("ca_mtl", {"bottleneck": "big"}, "expected one of base, large, none"),
+        ("ca_mtl", {"blocks": True}, "from 1 to 16"),
+        ("ca_mtl", {"frozen": [0.5]}, "share from 0 to 1"),
+        ("skillnet", {"skills": ["topic"]}, "expected a table"),
+        ("skillnet", {"skills": {"a": 3}}, "expected a list"),
         ("pals", {"size": 7}, "multiple of the 4 attention heads"),
         ("adapters", {"size": 0}, "above 0"),
     ],
@@ -358,6 +366,15 @@ def test_a_new_task_starts_like_another_and_leaves_the_others_alone(
     model.save_pretrained(tmp_path / "model")
     again = bm.MultiTaskModel.from_pretrained(tmp_path / "model")
     assert again.predict(first.name, texts) == before
+
+
+@pytest.mark.parametrize(("architecture", "parameters"), [("shared", {}), ("single", {}), *ALL])
+def test_a_new_task_is_in_the_mode_of_the_rest(
+    two_tasks: list[Any], architecture: str, parameters: dict[str, Any]
+) -> None:
+    model = build(two_tasks[:1], architecture, **parameters)
+    model.add_task(two_tasks[1], like=two_tasks[0].name)
+    assert not any(module.training for module in model.modules())
 
 
 def test_new_tasks_start_from_nothing_too(two_tasks: list[Any]) -> None:

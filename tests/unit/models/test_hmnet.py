@@ -176,3 +176,28 @@ def test_gates_on_paths_count_once(tasks_of_every_kind: list[Any]) -> None:
         one = shared.predict(tasks[0].name, text)
         other = paths.predict(tasks[0].name, text)
     assert one[0]["score"] == pytest.approx(other[0]["score"], abs=1e-6)
+
+
+def test_gates_are_back_when_checkpoints_compute_again(tasks_of_every_kind: list[Any]) -> None:
+    """Backward after the gates are gone: a shared layer still has its one gate, not one a path."""
+    import numpy as np
+
+    from brodmann.data.batches import make_batch
+
+    task = tasks_of_every_kind[0]
+    gradients = []
+    for checkpointed in (False, True):
+        model = bm.MultiTaskModel.from_pretrained(
+            "builtin:tiny", tasks_of_every_kind[:2], architecture="hmnet", dropout=0.0
+        ).train()
+        if checkpointed:
+            model.enable_gradient_checkpointing()
+        encoded = model.encode(task.spec, task.splits["train"])
+        batch = make_batch([(task.name, encoded, np.arange(4))], pad_id=0)
+        with bm.head_gates(model, torch.full((3, 4), 0.5)):
+            loss = model(batch).losses[0].mean()
+        loss.backward()
+        gradients.append({n: p.grad for n, p in model.named_parameters() if p.grad is not None})
+    assert gradients[0].keys() == gradients[1].keys()
+    for name, value in gradients[0].items():
+        torch.testing.assert_close(value, gradients[1][name], msg=name)

@@ -24,10 +24,10 @@ MEASURES = {
 
 def section(study: Study) -> Section | None:
     blocks: list[Any] = []
-    for run in study.runs:
-        if "relevance" in run.measures:
-            blocks += relevance_views(run.measures["relevance"])
-            break
+    for name in ("relevance-pairs", "relevance-words", "relevance-groups"):
+        found = next((run.measures[name] for run in study.runs if name in run.measures), None)
+        if found is not None:
+            blocks += relevance_views(found)
     for run in study.runs:
         if "similarity" in run.measures:
             blocks += similarity_views(run.measures["similarity"], study)
@@ -73,7 +73,7 @@ def similarity_views(found: dict[str, Any], study: Study) -> list[Any]:
     for name, meaning in MEASURES.items():
         if name not in found:
             continue
-        matrix = found[name]
+        matrix = found[name]["matrix"]
         caption = f"{name.upper()} (%): {meaning}, between the encoders of single tasks."
         shades = [[None if v is None else max(v, 0.0) for v in row] for row in matrix]
         blocks.append(Matrix(found["tasks"], found["tasks"], matrix, caption, shades))
