@@ -164,7 +164,7 @@ def uncertainty_ratio(backbone: str, tasks: Any) -> float:
         optimizer.step()
 
     def whole() -> None:
-        last["batch"], _ = source.next(torch.device("cpu"))
+        (last["batch"],), _ = source.next(torch.device("cpu"))
         train_on(last["batch"])
 
     def parts() -> None:

@@ -34,6 +34,18 @@ def check_aggregation(name: str | None) -> None:
         raise InputError(f"unknown aggregation '{name}'{did_you_mean(name, AGGREGATIONS)}")
 
 
+def check_together(world: int, accumulation: int, specialized: bool, sampling: str) -> None:
+    """What aggregation does not go with."""
+    if world > 1:
+        raise InputError("aggregation works in one process: its gradients are not averaged")
+    if specialized or sampling == "uncertainty":
+        raise InputError("aggregation goes neither with specialize nor with uncertainty")
+    if accumulation < 2:
+        raise InputError(
+            "aggregation needs several tasks a step: set accumulation to the number of tasks"
+        )
+
+
 def make_weighting(name: str) -> Any:
     """Gramian (task, task) → weights (task,), as torchjd has it."""
     check_aggregation(name)

@@ -8,7 +8,6 @@ from brodmann.data.batches import Batch, make_batch
 from brodmann.data.encoding import Encoded
 from brodmann.data.stream import BatchStream
 from brodmann.data.uncertainty import NAME, UncertaintyStream, in_order
-from brodmann.errors import InputError
 from brodmann.models.multitask import MultiTaskModel
 from brodmann.models.uncertainty import item_entropies
 from brodmann.training import processes
@@ -30,13 +29,7 @@ class BatchSource:
         self.model, self.names, self.encoded = model, list(names), encoded
         self.rank, self.world, self.precision = rank, world, options.precision
         self.pad_id = int(model.tokenizer.pad_token_id)
-        mixed = options.sampling == NAME
-        if mixed and options.specialize is not None:
-            raise InputError(
-                f"specialize needs batches of one task, which the '{NAME}' sampler mixes: use "
-                "another sampler"
-            )
-        kind = UncertaintyStream if mixed else BatchStream
+        kind = UncertaintyStream if options.sampling == NAME else BatchStream
         self.stream = kind(
             [encoded[name].lengths() for name in names],
             batch_size=options.batch_size * world,
@@ -47,28 +40,35 @@ class BatchSource:
             **options.sampling_parameters,
         )
 
-    def next(self, device: Any) -> tuple[Batch, dict[str, int]]:
-        """This process's share of the next batch, and how many items it has in all, by task."""
+    def next(self, device: Any, *, apart: bool = False) -> tuple[list[Batch], dict[str, int]]:
+        """This process's share of the next batch, and how many items it has in all, by task.
+
+        `apart` splits a mixed batch by task (heads are specialized a task at a time).
+        """
         if isinstance(self.stream, UncertaintyStream):
             items = self._most_uncertain(self.stream)
         else:
             draw = self.stream.next()
             items = {self.names[draw.task]: draw.items}
-        shares = {name: own[self.rank :: self.world] for name, own in items.items()}
+        groups = [[name] for name in items] if apart else [list(items)]
+        batches = [self._share(items, names).to(device) for names in groups]
+        return batches, {name: len(own) for name, own in items.items()}
+
+    def _share(self, items: Mapping[str, Array], names: Sequence[str]) -> Batch:
+        shares = {name: items[name][self.rank :: self.world] for name in names}
         shares = {name: own for name, own in shares.items() if len(own)}
         empty = not shares
         if empty:  # fewer items than processes: go through the motions, weighing nothing
-            name, own = next(iter(items.items()))
-            shares = {name: own[:1]}
+            shares = {names[0]: items[names[0]][:1]}
         batch = make_batch(
             [(name, self.encoded[name], own) for name, own in shares.items()],
             pad_id=self.pad_id,
             totals=[len(items[name]) for name in shares],
-        ).to(device)
+        )
         batch.tasks = len(items)
         if empty:
             batch.parts[0].total = 0
-        return batch, {name: len(own) for name, own in items.items()}
+        return batch
 
     def _most_uncertain(self, stream: UncertaintyStream) -> dict[str, Array]:
         """Every process looks at its share of the candidates; all choose alike."""

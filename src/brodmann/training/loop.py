@@ -26,7 +26,7 @@ from brodmann.models.multitask import MultiTaskModel
 from brodmann.models.precision import autocast
 from brodmann.results import Head
 from brodmann.training import processes
-from brodmann.training.aggregation import TaskGradients
+from brodmann.training.aggregation import TaskGradients, check_together
 from brodmann.training.batching import BatchSource
 from brodmann.training.checkpoint import random_state
 from brodmann.training.iat import Specialization
@@ -102,22 +102,14 @@ class Loop:
         self.branch_from: Path | None = None
         self.conflicts: TaskGradients | None = None
         if options.aggregation is not None:
-            self._check_aggregation(options)
+            check_together(
+                self.world, options.accumulation, options.specialize is not None, options.sampling
+            )
             self.conflicts = TaskGradients(self.trained, options.aggregation)
         self.special: Specialization | None = None
         if options.specialize is not None and not options.specialize.is_plain:
             processes.refuse_sharding(self.accelerator, "specialize")
             self.special = Specialization(model, options.specialize, self.steps)
-
-    def _check_aggregation(self, options: Options) -> None:
-        if self.world > 1:
-            raise InputError("aggregation works in one process: its gradients are not averaged")
-        if options.specialize is not None or options.sampling == "uncertainty":
-            raise InputError("aggregation goes neither with specialize nor with uncertainty")
-        if options.accumulation < 2:
-            raise InputError(
-                "aggregation needs several tasks a step: set accumulation to the number of tasks"
-            )
 
     def _encoded(self, split: str) -> dict[str, Encoded]:
         result = {}
@@ -261,11 +253,17 @@ class Loop:
         self.optimizer.zero_grad(set_to_none=True)
         count = min(options.accumulation, len(self.stream) - self.stream.drawn)
         losses: list[tuple[str, float]] = []
-        for place in range(count):
-            batch, items = self.source.next(self.device)
+        batches: list[Batch] = []
+        for _ in range(count):
+            several, items = self.source.next(self.device, apart=self._by_task())
+            batches += several
+            for task, number in items.items():
+                self.progress.examples[task] += number
+                self.progress.taken[task] = self.progress.taken.get(task, 0) + number
+        for place, batch in enumerate(batches):
             if self.special is not None:
                 self.special.task = batch.parts[0].task
-            last = place == count - 1
+            last = place == len(batches) - 1
             with contextlib.nullcontext() if last else self.accelerator.no_sync(self.prepared):
                 with autocast(self.device, options.precision):
                     outputs = self.prepared(batch)
@@ -276,9 +274,6 @@ class Loop:
             if self.conflicts is not None:
                 self.conflicts.collect(batch.parts[0].task)
             losses += [(task, float(value.detach()) * self.world) for task, value in each.items()]
-            for task, number in items.items():
-                self.progress.examples[task] += number
-                self.progress.taken[task] = self.progress.taken.get(task, 0) + number
         if self.conflicts is not None:
             self.conflicts.combine()
         norm = self._clip()
@@ -293,6 +288,10 @@ class Loop:
         self.report("step", {**facts, "examples": sum(self.progress.examples.values())})
         if (step + 1) % LOG_EVERY == 0 or step + 1 == self.steps:
             self._log(keeper, log, options.learning_rate * factor)
+
+    def _by_task(self) -> bool:
+        """Heads specialize a task at a time: a mixed batch is split then."""
+        return self.special is not None and self.special.heads is not None
 
     def _only_chosen_heads(self, tasks: Sequence[str]) -> Any:
         if self.special is None or self.special.heads is None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 import brodmann as bm
 from brodmann.errors import Interrupted
@@ -61,8 +62,29 @@ def test_a_stopped_run_goes_on_with_the_same_bits(
         assert torch.equal(one, other)
 
 
-def test_what_needs_batches_of_one_task_is_refused(tasks_of_every_kind: list[Any]) -> None:
-    with pytest.raises(bm.InputError, match="specialize needs batches of one task"):
-        bm.fit(
-            build(tasks_of_every_kind), tasks_of_every_kind, specialize=bm.IAT(0.3, 0.1), **OPTIONS
-        )
+def test_heads_specialize_over_mixed_batches(
+    tasks_of_every_kind: list[Any], tmp_path: Path
+) -> None:
+    """A mixed batch is split by task then: heads that nobody chose do not move."""
+    model = build(tasks_of_every_kind[:3])
+    special = bm.IAT(alpha=0.1, delta=0.5, examples=8)  # one head of twelve a task
+    bm.fit(
+        model, tasks_of_every_kind[:3], folder=tmp_path, specialize=special, weight_decay=0.1,
+        checkpoint_every=4, checkpoints=9, **{**OPTIONS, "epochs": 2},
+    )  # fmt: skip
+    lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    chosen = next(line for line in lines if "heads" in line)
+    assert chosen["step"] == 4
+    anyone = {tuple(head) for heads in chosen["heads"].values() for head in heads}
+    weights = [
+        load_file(tmp_path / "checkpoints" / f"step-{step:08d}" / "model.safetensors")
+        for step in (4, 8)
+    ]
+    moved = set()
+    for layer in range(3):
+        name = f"encoder.backbone.encoder.layer.{layer}.attention.self.query.weight"
+        for head in range(4):
+            rows = slice(16 * head, 16 * head + 16)
+            if not weights[0][name][rows].equal(weights[1][name][rows]):
+                moved.add((layer, head))
+    assert moved and moved <= anyone
