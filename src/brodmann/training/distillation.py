@@ -55,6 +55,8 @@ def distill(
     Of equal width, it begins with the teacher's embeddings and every N/M-th of its layers;
     otherwise with random weights. The options are those of `fit`.
     """
+    if options.get("sampling") == "uncertainty":
+        raise InputError("distillation reads batches of one task: use another sampler")
     small = make_student(teacher, student, seed=seed)
     for phase, epochs in zip(PHASES, (layer_epochs, prediction_epochs), strict=True):
         objective = Distillation(teacher, small, phase, temperature=temperature, seed=seed)

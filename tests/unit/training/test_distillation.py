@@ -200,3 +200,9 @@ def test_impossible_students_are_named(tasks_of_every_kind: list[Any]) -> None:
     )
     with pytest.raises(bm.InputError, match="distillation needs one encoder for all tasks"):
         make_student(single, SMALL)
+
+
+def test_mixed_batches_are_refused(tasks_of_every_kind: list[Any]) -> None:
+    large = teacher(tasks_of_every_kind)
+    with pytest.raises(bm.InputError, match="batches of one task"):
+        bm.distill(large, tasks_of_every_kind, SMALL, sampling="uncertainty")
