@@ -48,6 +48,8 @@ def start(*words: object, **environment: str) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, **environment},
+        # A suite started in the background ignores Ctrl-C, and its children would inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 
