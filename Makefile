@@ -4,7 +4,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 export HF_HUB_OFFLINE ?= 1
 
-.PHONY: help demo test test-slow test-realdata check format bench docs clean
+.PHONY: help demo test test-slow recipes test-realdata check format bench docs clean
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /make \1\t/p' Makefile | expand -t 20
@@ -37,6 +37,9 @@ test: $(STAMP) browser  ## quick tests, all cores
 
 test-slow: $(STAMP)  ## the tests that train real weights
 	$(BIN)/pytest -q -m 'slow and not realdata'
+
+recipes: $(STAMP)  ## every recipe of the papers' tables and figures with the tiny model
+	$(BIN)/pytest -q tests/integration/test_every_recipe.py
 
 test-realdata: $(STAMP)  ## tests on real datasets: BRODMANN_DATA=folder make test-realdata
 	$(BIN)/pytest -q -m realdata

@@ -44,14 +44,16 @@ def test_links_and_named_files_are_there(page: Path) -> None:
 
 
 def test_configurations_in_the_documents_and_examples_are_valid(tmp_path: Path) -> None:
-    from brodmann.config import STARTER, load_config
+    from brodmann.config import load_config
+    from brodmann.pipeline.init import STARTER
 
     texts = [
         STARTER,
         *((path.read_text(encoding="utf-8")) for path in (ROOT / "examples").glob("*.toml")),
         *(
             path.read_text(encoding="utf-8")
-            for path in (ROOT / "benchmarks" / "reproduction").glob("*.toml")
+            for path in (ROOT / "src" / "brodmann" / "recipes").glob("*.toml")
+            if path.name != "index.toml"
         ),
     ]
     for page in PAGES:
@@ -61,7 +63,10 @@ def test_configurations_in_the_documents_and_examples_are_valid(tmp_path: Path) 
     for text in texts:
         path = tmp_path / "c.toml"
         path.write_text(text, encoding="utf-8")
-        load_config(path)
+        config = load_config(path)[0]
+        if config.meta is not None:
+            seen = len(config.tasks) - len(config.meta.unseen) - (config.meta.tuning is not None)
+            assert config.meta.pairs <= seen
 
 
 def test_the_catalogue_page_lists_every_dataset() -> None:

@@ -1,7 +1,10 @@
 """Baselines in one command: every way of training of `[compare]`, over its seeds, side by side.
 
 Arms: `single` (an encoder of its own for every task), `multi` (plain multi-task training), `iat`
-and its variants `random`, `ticket_share` and `prune`. Every arm is an ordinary run in
+and its variants `random`, `ticket_share` and `prune`; and those of MESH's Table I: `random_only`
+(random heads train, from the first step), `off_least` and `off_random` (`multi` with heads switched
+off), `off_least_tuned` (then trained once more), `off_least_ticket_share` (from the pretrained
+weights, the least important off, the most important trained). Every arm is an ordinary run in
 `output/name/<arm>-seed<seed>`; finished ones are skipped, stopped ones go on. Arms that are plain
 training until the switch go on from `multi`'s checkpoint there, to the same bits.
 """
@@ -16,7 +19,17 @@ from brodmann.pipeline.compare import compare_runs
 from brodmann.pipeline.run import run
 
 VARIANTS = {"iat": "important", "random": "random", "prune": "prune"}  # all but the switch is multi
-FROM_THE_START = {"ticket_share": "ticket_share"}
+FROM_THE_START = {
+    "ticket_share": "ticket_share",
+    "off_least_ticket_share": "ticket_share",
+    "random_only": "random",
+}
+OFF: dict[str, dict[str, Any]] = {  # chosen by `multi`'s map of heads
+    "off_least": {"order": "least", "train": False},
+    "off_random": {"order": "random", "train": False},
+    "off_least_tuned": {"order": "least"},
+    "off_least_ticket_share": {"order": "least", "start": False},
+}
 
 
 def run_arms(
@@ -33,6 +46,9 @@ def run_arms(
     arms = config.compare.arms
     if baseline is not None and baseline not in arms:
         raise InputError(f"no arm '{baseline}': there are {', '.join(arms)}")
+    for arm in arms:
+        if arm in OFF and "multi" not in arms:
+            raise InputError(f"[compare]: '{arm}' switches off heads of 'multi': add that arm")
     folders: dict[str, list[Path]] = {arm: [] for arm in arms}
     special = config.specialize or SpecializeSection.model_construct()
     for seed in config.compare.seeds or [config.seed]:
@@ -46,7 +62,7 @@ def run_arms(
                 report,
                 branch_at=special.delta if arm == "multi" else None,
                 branch_from=shared if arm in VARIANTS else None,
-                heads=arm != "single",  # its encoders have nothing to separate
+                heads=arm != "single" and arm not in OFF,  # nothing to separate, or to choose
             )
             if arm == "multi":
                 shared = settings.folder
@@ -71,5 +87,10 @@ def arm_config(config: Config, arm: str, seed: int) -> Config:
     variant = (VARIANTS | FROM_THE_START).get(arm)
     if variant is not None:
         values["specialize"] = {**special, "variant": variant}
+    if arm == "random_only":
+        values["specialize"]["delta"] = 1.0
+    if arm in OFF:
+        alpha = special.get("alpha", SpecializeSection.model_construct().alpha)
+        values["off"] = {"by": str(config.folder / f"multi-seed{seed}"), "alpha": alpha, **OFF[arm]}
     values |= {"seed": seed, "output": str(config.folder), "name": f"{arm}-seed{seed}"}
     return checked(Config, values, f"[compare] {arm}")

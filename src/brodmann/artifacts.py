@@ -204,3 +204,13 @@ def _git_state() -> dict[str, Any] | None:
         return {"commit": git("rev-parse", "HEAD"), "changed": bool(git("status", "--porcelain"))}
     except (OSError, subprocess.SubprocessError):
         return None  # not a git checkout, or no git: nothing to record
+
+
+def peak_of_process() -> int:
+    """Highest resident size so far, bytes; 0 where the system does not say."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 0
+    size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return size if sys.platform == "darwin" else 1024 * size  # the Mac counts bytes, Linux KB

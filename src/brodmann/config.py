@@ -29,6 +29,7 @@ class ModelSection(Section):
     stride: Annotated[int, Field(ge=0)] = 32
     dropout: Annotated[float, Field(ge=0, lt=1)] | None = None
     attention: Literal["eager", "sdpa", "flash_attention_2"] | None = None
+    gates: Literal["trained", "mask"] | None = Field(None, description="on heads, saved with them")
 
 
 class TrainingSection(Section):
@@ -89,6 +90,16 @@ class SpecializeSection(Section):
     strict: bool = True
 
 
+class OffSection(Section):
+    """[off]: heads switched off before the first step, chosen by the map of a trained run."""
+
+    by: str = Field(description="run folder with a map of heads")
+    order: Literal["least", "random"] = "least"
+    alpha: Share = Field(0.3, description="of the heads, of all tasks together")
+    start: bool = Field(True, description="with that run's weights; false: the pretrained ones")
+    train: bool = Field(True, description="false: only switched off and scored")
+
+
 class TransferSection(Section):
     """[transfer]: from trained models to the run's tasks with few examples."""
 
@@ -124,7 +135,43 @@ class AdaptSection(Section):
     train: bool = Field(True, description="false: zero-shot scores only")
 
 
-Arm = Literal["single", "multi", "iat", "random", "ticket_share", "prune"]
+class MetaSection(Section):
+    """[meta]: meta-learning over pairs of task and language."""
+
+    unseen: list[str] = Field(min_length=1, description="tasks kept for the test")
+    tuning: str | None = Field(None, description="a task of neither side, to choose the rate by")
+    algorithm: Literal["fomaml", "maml", "reptile"] = "fomaml"
+    steps: PositiveInt = Field(100, description="of the outer loop")
+    pairs: PositiveInt = Field(4, description="a step")
+    support: PositiveInt = 16
+    query: PositiveInt = 16
+    inner_steps: PositiveInt = 3
+    inner_rate: Annotated[float, Field(gt=0)] = 0.1
+    outer_rate: Annotated[float, Field(gt=0)] = 0.03
+    gate_rate: Annotated[float, Field(gt=0)] | None = Field(None, description="of trained gates")
+    momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
+    clip: Annotated[float, Field(gt=0)] | None = 1.0
+    off: Share = Field(0.0, description="of the heads, the least important, before training")
+    against: list[Literal["pretrained", "multitask"]] = Field(["pretrained", "multitask"])
+    seeds: PositiveInt = 3
+    shots: list[PositiveInt] = Field([16], min_length=1)
+    curve: list[Annotated[int, Field(ge=0)]] = Field([0, 1, 3, 10], min_length=1)
+    rates: list[Annotated[float, Field(gt=0)]] = Field([0.1], min_length=1)
+
+
+Arm = Literal[
+    "single",
+    "multi",
+    "iat",
+    "random",
+    "ticket_share",
+    "prune",
+    "random_only",
+    "off_least",
+    "off_random",
+    "off_least_tuned",
+    "off_least_ticket_share",
+]
 
 
 class CompareSection(Section):
@@ -171,6 +218,7 @@ class Config(Section):
     model: ModelSection = Field(default_factory=ModelSection.model_construct)
     training: TrainingSection = Field(default_factory=TrainingSection)
     specialize: SpecializeSection | None = None
+    off: OffSection | None = None
     map: MapSection = Field(default_factory=MapSection.model_construct)
     dissociation: DissociationSection = Field(default_factory=DissociationSection.model_construct)
     grid: GridSection | None = None
@@ -178,6 +226,8 @@ class Config(Section):
     transfer: TransferSection | None = None
     distill: DistillSection | None = None
     adapt: AdaptSection | None = None
+    meta: MetaSection | None = None
+    recipe: dict[str, Any] | None = Field(None, description="whose experiment this is")
 
     @field_validator("name")
     @classmethod
@@ -199,7 +249,7 @@ class Config(Section):
 
     def resolved(self) -> dict[str, Any]:
         """Every setting with its value, as stored in the run folder; without what is not set."""
-        return self.model_dump(exclude_none=True, exclude_defaults=False)
+        return self.model_dump(exclude_none=True, exclude_defaults=False, exclude={"recipe"})
 
     def fingerprint(self) -> str:
         """Of what decides the result; where it is written and who watches do not."""
@@ -303,72 +353,3 @@ def to_toml(values: dict[str, Any]) -> str:
     import tomli_w
 
     return tomli_w.dumps(values)
-
-
-STARTER = """\
-# A run of Brodmann: `brodmann run brodmann.toml`. Delete what you do not need.
-# Paths of data are relative to this file; the run folder is output/name, from where you stand.
-
-name = "first"
-output = "runs"
-seed = 0
-
-# One table a task. Kinds and their columns:
-#   classification  text, [text_pair], label         one of several labels
-#   multilabel      text, [text_pair], label         any number of labels ("a|b", or a JSON list)
-#   regression      text, [text_pair], label         a number
-#   choice          text, choices, label             which of the choices
-#   span            question, context, answer        a stretch of the context (or nothing)
-#   tokens          tokens, tags                     a tag a word (entities)
-# Files: .csv .tsv .jsonl .parquet (text files also as .gz), or a folder of splits; hub = "id".
-# Without `validation` a tenth of the training examples is held out.
-
-[[tasks]]
-name = "mood"
-kind = "classification"
-train = "reviews.csv"
-text = "text"
-label = "mood"
-# labels = ["negative", "positive"]   # found in the data if left out
-# class_weights = "balanced"
-# metric = "f1"                       # accuracy is the default
-
-[[tasks]]
-name = "subject"                      # a second label column of the same file
-kind = "classification"
-train = "reviews.csv"
-text = "text"
-label = "subject"
-
-[[tasks]]
-name = "names"
-kind = "tokens"
-train = "names.jsonl"
-tokens = "tokens"
-tags = "tags"
-# weight = 0.5                        # its loss counts half
-
-[model]
-backbone = "builtin:minilm"           # or a hub id, a folder, builtin:tiny
-architecture = "shared"               # or single (a model per task), ca_mtl, hmnet, …
-# freeze = 0.5                        # lowest half of the layers; "encoder": all of it
-max_length = 128
-
-[training]
-epochs = 3
-batch_size = 32
-learning_rate = 5e-5
-precision = "bf16"                    # or "float32"
-sampling = "proportional"             # uniform, sqrt, temperature, annealed, uncertainty
-# sampling_parameters = { tau = 2.0 }
-# evaluate_every = 200                # steps; otherwise after every epoch
-# early_stopping = 3
-
-[map]                                 # which heads matter to which task
-examples = 1000                       # a task, from its training data
-
-[dissociation]                        # scores of every task with every task's top heads off
-alpha = 0.3                           # the share of all heads
-# curve = [0.1, 0.2, 0.4, 0.5]        # further shares
-draws = 20                            # random heads to compare with
-"""

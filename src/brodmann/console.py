@@ -12,6 +12,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from brodmann.console_plan import plan_of_many_parts, plan_parts, reproduced_table
 from brodmann.console_tables import (
     comparison_parts,
     dissociation_lines,
@@ -20,6 +21,7 @@ from brodmann.console_tables import (
     grid_table,
     head_maps,
     matrix_table,
+    meta_parts,
     pruned_table,
     score_table,
     transfer_parts,
@@ -71,6 +73,10 @@ class RunView:
             "arm": self._arm,
             "comparison": self._comparison,
             "transfer": self._transfer,
+            "meta": self._meta,
+            "plan": self._plan,
+            "plan of many": self._plan_of_many,
+            "reproduced": self._reproduced,
             "cell": self._cell,
             "cell failed": self._cell_failed,
             "grid": self._grid,
@@ -194,6 +200,8 @@ class RunView:
             f"({examples / max(facts['seconds'], 1e-9):.0f} examples/s)",
             highlight=False,
         )
+        for task in (task for task, count in facts["examples"].items() if not count):
+            self._note({"text": f"{task}: not one of its examples was drawn, it was not trained"})
 
     def _evaluation_starts(self, facts: dict[str, Any]) -> None:
         self._open_bar("evaluating", facts["examples"])
@@ -221,6 +229,28 @@ class RunView:
         for part in transfer_parts(facts["summary"]):
             self.console.print(part, highlight=False)
         self.console.print(f"transfer: {facts['file']}, {facts['figure']}", highlight=False)
+
+    def _meta(self, facts: dict[str, Any]) -> None:
+        self.close()
+        for part in meta_parts(facts["result"]):
+            self.console.print(part, highlight=False)
+        self.console.print(f"meta: {facts['file']}", highlight=False)
+
+    def _plan(self, facts: dict[str, Any]) -> None:
+        self.close()
+        for part in plan_parts(facts["plan"]):
+            self.console.print(part, highlight=False)
+        if facts["file"] is not None:
+            self.console.print(f"plan: {facts['file']}", highlight=False)
+
+    def _plan_of_many(self, facts: dict[str, Any]) -> None:
+        self.close()
+        for part in plan_of_many_parts(facts["plan"]):
+            self.console.print(part, highlight=False)
+
+    def _reproduced(self, facts: dict[str, Any]) -> None:
+        self.close()
+        self.console.print(reproduced_table(facts["document"]))
 
     def _zero_shot(self, facts: dict[str, Any]) -> None:
         self.close()
@@ -287,11 +317,11 @@ class RunView:
         self.close()
         place = f"cell {facts['number'] + 1}/{facts['cells']}"
         left = facts.get("expected")
-        if facts["state"] == "there":
-            label = escape(facts["cell"].label)
-            self.console.print(f"{place}: {label} is there", style="dim", highlight=False)
-            return
         time_left = f" (about {left / 60:.0f} min left)" if left else ""
+        if facts["state"] != "starts":
+            words = f"{place}: {escape(facts['cell'].label)} is {facts['state']}{time_left}"
+            self.console.print(words, style="dim", highlight=False)
+            return
         self.console.rule(escape(f"{place}: {facts['cell'].label}{time_left}"), align="left")
 
     def _cell_failed(self, facts: dict[str, Any]) -> None:

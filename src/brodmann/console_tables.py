@@ -252,6 +252,37 @@ def transfer_parts(summary: dict[str, Any]) -> Iterator[Any]:
     )
 
 
+def meta_parts(result: dict[str, Any]) -> Iterator[Any]:
+    """A table an unseen pair: a row a number of examples and steps, a column a start."""
+    for name, pair in result["pairs"].items():
+        title = f"{name}: {pair['metric']} (%){', new output head' if pair['new_head'] else ''}"
+        table = Table(title=escape(title), title_justify="left", header_style="bold", box=None)
+        starts = list(pair["table"][0]["starts"])
+        against = list(pair["table"][0]["differences"])
+        for heading in ("examples", "steps", *starts, *(f"meta - {name}" for name in against)):
+            table.add_column(escape(heading), justify="right")
+        for entry in pair["table"]:
+            table.add_row(
+                str(entry["shots"]),
+                str(entry["steps"]),
+                *(_mean_spread(entry["starts"][start]["mean"]) for start in starts),
+                *(_with_interval(entry["differences"][start]) for start in against),
+            )
+        yield table
+    yield Text(
+        f"mean ± sd over {result['seeds']} seed(s), differences with 95 % intervals; 0 steps are "
+        f"zero-shot; rates chosen among {result['settings_tried']}"
+        + (f" on {result['tuning']}" if result["tuning"] else ""),
+        style="dim",
+    )
+
+
+def _with_interval(entry: dict[str, Any]) -> str:
+    if entry["low"] is None:
+        return percent(entry["mean"])
+    return f"{percent(entry['mean'])} {interval((entry['low'], entry['high']))}"
+
+
 def catalogue_table(entries: list[Any]) -> Table:
     """One line a dataset; its languages in one cell."""
     table = Table(header_style="bold", box=None, padding=(0, 1, 0, 0))

@@ -118,8 +118,14 @@ def _short(value: Any) -> str:
     return str(value)
 
 
-def run_grid(config: Config, base: Path, report: Callable[[str, dict[str, Any]], None]) -> Any:
-    """Run what is not finished; the summary of all cells."""
+def run_grid(
+    config: Config,
+    base: Path,
+    report: Callable[[str, dict[str, Any]], None],
+    *,
+    engine: "Engine | None" = None,
+) -> Any:
+    """Run what is not finished; the summary of all cells. `engine` runs cells elsewhere."""
     cells = cells_of(config)
     folder = config.folder
     if (folder / "config.toml").is_file():
@@ -127,42 +133,72 @@ def run_grid(config: Config, base: Path, report: Callable[[str, dict[str, Any]],
     with locked(folder):
         write_text(folder / "grid.toml", to_toml(config.resolved()))
         assert config.grid is not None
-        return _run_cells(cells, folder, base, report, heads=config.grid.heads)
+        heads = config.grid.heads
+        data = [_data_fingerprints(cell.config, base) for cell in cells]
+        waiting: list[Work] = []
+        for number, cell in enumerate(cells):
+            work = Work(cell, number, len(cells), folder, base, heads, data[number])
+            if _finished(work.path, cell, data[number]):
+                facts = {"number": number, "cells": len(cells), "cell": cell, "state": "there"}
+                report("cell", facts)
+            else:
+                waiting.append(work)
+        (engine or in_order)(waiting, report)
+        summary = summarised(folder, cells)
+        write_json(folder / "grid.json", summary)
+        report("grid", {"summary": summary, "folder": folder})
+        return summary
 
 
-def _run_cells(
-    cells: list[Cell], folder: Path, base: Path, report: Any, *, heads: bool
-) -> dict[str, Any]:
-    seconds: list[float] = []
-    data = [_data_fingerprints(cell.config, base) for cell in cells]
-    for number, cell in enumerate(cells):
-        path = folder / f"{cell.fingerprint}.json"
-        if _finished(path, cell, data[number]):
-            report("cell", {"number": number, "cells": len(cells), "cell": cell, "state": "there"})
-            continue
-        left = sum(
-            not _finished(folder / f"{cells[n].fingerprint}.json", cells[n], data[n])
-            for n in range(number, len(cells))
-        )
-        expected = sum(seconds) / len(seconds) * left if seconds else None
-        facts = {"number": number, "cells": len(cells), "cell": cell, "expected": expected}
-        report("cell", {**facts, "state": "starts"})
-        began = time.monotonic()
-        write_json(path, {**_run_cell(cell, base, report, heads), "data": data[number]})
-        seconds.append(time.monotonic() - began)
-    summary = summarised(folder, cells)
-    write_json(folder / "grid.json", summary)
-    report("grid", {"summary": summary, "folder": folder})
-    return summary
+@dataclass
+class Work:
+    """A cell that is still to be run, with all that it takes; its result goes to `path`."""
+
+    cell: Cell
+    number: int
+    cells: int
+    folder: Path
+    base: Path
+    heads: bool
+    data: dict[str, str] | None
+
+    @property
+    def path(self) -> Path:
+        return self.folder / f"{self.cell.fingerprint}.json"
+
+    def finish(self, report: Any) -> dict[str, Any]:
+        """Run it and write what it gave, whole or not at all."""
+        result = {**_run_cell(self.cell, self.base, report, self.heads), "data": self.data}
+        write_json(self.path, result)
+        return result
+
+    def give_up(self, reason: str, report: Any) -> None:
+        """Whoever ran it cannot say why it failed."""
+        result = {**_failed(_facts_of(self.cell), reason, report), "data": self.data}
+        write_json(self.path, result)
+
+    def facts(self, state: str, expected: float | None = None) -> dict[str, Any]:
+        facts = {"number": self.number, "cells": self.cells, "cell": self.cell, "state": state}
+        return {**facts, "expected": expected}
+
+
+Engine = Callable[[list[Work], Any], None]
+
+
+def in_order(waiting: list[Work], report: Any) -> None:
+    """One after the other, in this process."""
+    began = time.monotonic()
+    for done, work in enumerate(waiting):
+        seconds = time.monotonic() - began
+        expected = seconds / done * (len(waiting) - done) if done else None
+        report("cell", work.facts("starts", expected))
+        work.finish(report)
 
 
 def _run_cell(cell: Cell, base: Path, report: Any, heads: bool) -> dict[str, Any]:
-    facts: dict[str, Any] = {
-        "label": cell.label,
-        "fingerprint": cell.fingerprint,
-        "varied": cell.varied,
-        "request": dissociate.requested(cell.config),
-    }
+    facts = _facts_of(cell)
+    from brodmann.training.checkpoint import clear_checkpoints
+
     try:
         result = run(cell.config, base, report, heads=heads)
     except (KeyboardInterrupt, Interrupted):
@@ -172,6 +208,7 @@ def _run_cell(cell: Cell, base: Path, report: Any, heads: bool) -> dict[str, Any
     except Exception as error:  # a cell's failure is its own: kept whole, shown short
         facts["traceback"] = traceback.format_exc()
         return _failed(facts, f"{type(error).__name__}: {error}", report)
+    clear_checkpoints(cell.config.folder)  # many cells would fill the disk with them
     keep = {"splits", "dissociation", "parameters"}
     versions = {k: v for k, v in provenance().items() if k in ("versions", "processor", "cores")}
     return {
@@ -179,6 +216,15 @@ def _run_cell(cell: Cell, base: Path, report: Any, heads: bool) -> dict[str, Any
         "state": "done",
         **{key: value for key, value in result.items() if key in keep},
         "provenance": versions,
+    }
+
+
+def _facts_of(cell: Cell) -> dict[str, Any]:
+    return {
+        "label": cell.label,
+        "fingerprint": cell.fingerprint,
+        "varied": cell.varied,
+        "request": dissociate.requested(cell.config),
     }
 
 

@@ -146,7 +146,7 @@ def test_tasks_and_doctor(command: Command) -> None:
     found = [name for task in json.loads(out) for name in task["names"] if name.endswith(":es")]
     assert code == 0 and found == ["builtin/entities:es", "xtreme/panx:es"]
     code, out, _ = command("tasks", "--json")
-    assert len([task for task in json.loads(out) if task.get("generated")]) == 9
+    assert len([task for task in json.loads(out) if task.get("generated")]) == 11
     code, out, _ = command("tasks")
     assert code == 0 and "sentiment" in out and "xtreme/xnli" in out
     code, out, _ = command("tasks", "glue/mnli")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -93,7 +94,7 @@ def test_a_killed_run_resumed_gives_the_same_bits(tmp_path: Path) -> None:
     assert all(ours[name].equal(theirs[name]) for name in ours)
     logs = [
         [
-            {k: v for k, v in json.loads(line).items() if k != "seconds"}
+            {k: v for k, v in json.loads(line).items() if k not in ("seconds", "memory")}
             for line in (tmp_path / "runs" / name / "log.jsonl").read_text().splitlines()
         ]
         for name in ("straight", "killed")
@@ -143,7 +144,13 @@ def test_two_processes_match_one_with_the_doubled_batch(
     )
     assert close < 2e-5
     scores = [
-        json.loads((tmp_path / "runs" / name / "log.jsonl").read_text().splitlines()[-1])["mean"]
+        [
+            entry["mean"]
+            for entry in map(
+                json.loads, (tmp_path / "runs" / name / "log.jsonl").read_text().splitlines()
+            )
+            if "mean" in entry
+        ][-1]
         for name in ("one", "two")
     ]
     assert scores[0] == pytest.approx(scores[1], abs=0.03)
@@ -261,6 +268,46 @@ if "RANK" in os.environ:
     torch.distributed.barrier()
     torch.distributed.destroy_process_group()
 """
+
+
+def test_the_whole_chain_over_two_processes(tmp_path: Path) -> None:
+    """What is measured of one trained model is the same; and the chain runs to its report."""
+    import numpy as np
+
+    extra = "max_steps = 12\n[map]\nexamples = 20\n[dissociation]\ndraws = 2\nresamples = 20\n"
+    one = write(tmp_path, "one", training=extra)
+    assert finish("-m", "brodmann", "run", one)[0] == 0
+    folder, copy = tmp_path / "runs" / "one", tmp_path / "runs" / "two"
+    shutil.copytree(folder, copy)
+    for name in ("metrics.json", "importance.json", "dissociation.json", "evaluation.npz"):
+        (copy / name).unlink()
+    launch = ("-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", "-m")
+    for command in ("evaluate", "map", "dissociate"):
+        code, _, err = finish(*launch, "brodmann", command, copy)
+        assert code == 0, err
+    ours, theirs = (
+        {
+            name: json.loads((path / f"{name}.json").read_text(encoding="utf-8"))
+            for name in ("metrics", "importance", "dissociation")
+        }
+        for path in (folder, copy)
+    )
+    for split, results in ours["metrics"]["splits"].items():
+        for task, entry in results.items():
+            found = theirs["metrics"]["splits"][split][task]
+            assert found["score"] == pytest.approx(entry["score"], abs=1e-9)
+    np.testing.assert_allclose(
+        theirs["importance"]["scores"], ours["importance"]["scores"], rtol=1e-4, atol=1e-8
+    )
+    for key in ("base", "performance"):
+        np.testing.assert_allclose(
+            theirs["dissociation"][key], ours["dissociation"][key], atol=1e-9
+        )
+    chain = write(tmp_path, "chain", training=extra)
+    code, out, err = finish(*launch, "brodmann", "run", chain)
+    assert code == 0, err
+    assert "2 processes" in out and out.count("report:") == 1  # said once
+    assert (tmp_path / "runs" / "chain" / "report.html").is_file()
 
 
 def test_two_processes_measure_what_one_does(tmp_path: Path) -> None:

@@ -61,9 +61,9 @@ def head_importance(
         raise InputError(f"unknown estimator '{estimator}'{did_you_mean(estimator, ESTIMATORS)}")
     if granularity == "token" and estimator not in ("gradient", "iterative"):
         raise InputError(f"granularity 'token' does not go with the estimator '{estimator}'")
-    from brodmann.models.families import bare_models, removed_heads
     from brodmann.models.measure import GRANULARITIES
     from brodmann.models.precision import PRECISIONS
+    from brodmann.models.trained_gates import gone_heads
 
     for name, value, known in (
         ("granularity", granularity, GRANULARITIES),
@@ -76,8 +76,7 @@ def head_importance(
     if not tasks:
         raise InputError("head_importance: no task was given")
     probes = _probes(model, tasks, examples, split, loss, seed, batch_size, precision)
-    gone = removed_heads(bare_models(model)[0].config)
-    removed = [(layer, head) for layer, heads in sorted(gone.items()) for head in heads]
+    removed = gone_heads(model)
     values = [
         _estimate(model, of_task, estimator, granularity, step, alpha, removed, progress)
         for of_task in probes.values()

@@ -10,6 +10,7 @@ import typer
 from brodmann.cli import data  # noqa: F401
 from brodmann.cli import runs  # noqa: F401
 from brodmann.cli import models  # noqa: F401
+from brodmann.cli import studies  # noqa: F401
 # isort: on
 
 from brodmann.cli.shared import app, complain

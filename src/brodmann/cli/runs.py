@@ -15,7 +15,7 @@ from brodmann.errors import InputError, RunError, did_you_mean
 def run(config: ConfigPath, overrides: Overrides = None, as_json: Json = False) -> None:
     """The whole chain: train, evaluate, map heads, dissociate, report. Goes on where it was.
 
-    Example: brodmann run brodmann.toml --set training.epochs=1
+    Example: brodmann run brodmann.toml --set training.epochs=1 (also under torchrun)
     """
     settings, base = loaded(config, overrides)
     from brodmann.pipeline.report import report_on
@@ -23,9 +23,16 @@ def run(config: ConfigPath, overrides: Overrides = None, as_json: Json = False) 
 
     with view(as_json) as report:
         result = run_all(settings, base, report)
+        if not _main():
+            return
         page = report_on([settings.folder], report)
     if as_json:
         print(json.dumps({"folder": str(settings.folder), "report": str(page), **result}))
+
+
+def _main() -> bool:
+    """Of several processes only the first one prints and writes."""
+    return int(os.environ.get("RANK", "0")) == 0
 
 
 @app.command()
@@ -39,7 +46,7 @@ def train(config: ConfigPath, overrides: Overrides = None, as_json: Json = False
 
     with view(as_json) as report:
         folder = train_all(settings, base, report)
-    if int(os.environ.get("RANK", "0")) == 0:
+    if _main():
         text = f"model: {folder / 'model'}"
         print(
             json.dumps({"folder": str(folder), "model": str(folder / "model")}) if as_json else text
@@ -93,17 +100,35 @@ def dissociate(config: RunPath, overrides: Overrides = None, as_json: Json = Fal
 
 
 @app.command()
-def grid(config: ConfigPath, overrides: Overrides = None, as_json: Json = False) -> None:
-    """Many runs from one configuration, in order; finished ones are skipped.
+def grid(
+    config: ConfigPath,
+    engine: Annotated[str, typer.Option(help="order (one after the other) or ray")] = "order",
+    address: Annotated[str | None, typer.Option(help="of a running Ray cluster, or auto")] = None,
+    workers: Annotated[int | None, typer.Option(help="cells at once on this machine")] = None,
+    cpus: Annotated[float, typer.Option(help="cores a cell, with ray")] = 1,
+    gpus: Annotated[float, typer.Option(help="graphics cards a cell, with ray")] = 0,
+    overrides: Overrides = None,
+    as_json: Json = False,
+) -> None:
+    """Many runs from one configuration; finished ones are skipped.
 
-    Example: brodmann grid study.toml, where study.toml has [grid] vary = { seed = [0, 1, 2] }
+    Example: brodmann grid study.toml --engine ray --workers 2
     """
+    if engine not in ("order", "ray"):
+        raise InputError(f"--engine {engine}{did_you_mean(engine, ('order', 'ray'))}")
+    if engine == "order" and (address is not None or workers is not None):
+        raise InputError("--address and --workers go with --engine ray")
     settings, base = loaded(config, overrides)
-    from brodmann.grid import run_grid
+    from brodmann.grid import Engine, in_order, run_grid
     from brodmann.pipeline.report import report_on
 
+    chosen: Engine = in_order
+    if engine == "ray":
+        from brodmann.ray_engine import ray_engine
+
+        chosen = ray_engine(address=address, workers=workers, cpus=cpus, gpus=gpus)
     with view(as_json) as report:
-        summary = run_grid(settings, base, report)
+        summary = run_grid(settings, base, report, engine=chosen)
         report_on([settings.folder], report)
     if as_json:
         print(json.dumps(summary))
@@ -193,6 +218,45 @@ def adapt(config: ConfigPath, overrides: Overrides = None, as_json: Json = False
     with view(as_json) as report:
         result = adapt_all(settings, base, report)
         report_on([settings.folder], report)
+    if as_json:
+        print(json.dumps(result))
+
+
+@app.command()
+def meta(config: ConfigPath, overrides: Overrides = None, as_json: Json = False) -> None:
+    """Meta-learning over pairs of task and language, tested on pairs that were kept apart.
+
+    Example: brodmann meta languages.toml, where [meta] has unseen = ["sentiment-es"]
+    """
+    settings, base = loaded(config, overrides)
+    from brodmann.pipeline.meta import meta as learn
+    from brodmann.pipeline.report import report_on
+
+    with view(as_json) as report:
+        result = learn(settings, base, report)
+        report_on([settings.folder], report)
+    if as_json:
+        print(json.dumps(result))
+
+
+@app.command()
+def plan(
+    config: ConfigPath,
+    speed: Annotated[
+        float | None, typer.Option(help="operations a second of another machine, e.g. 1e14")
+    ] = None,
+    overrides: Overrides = None,
+    as_json: Json = False,
+) -> None:
+    """Steps, tokens, operations, memory and hours before anything runs; afterwards, what it took.
+
+    Example: brodmann plan study.toml; brodmann plan study.toml --speed 1e14
+    """
+    settings, base = loaded(config, overrides)
+    from brodmann.planning import make_plan
+
+    with view(as_json) as report:
+        result = make_plan(settings, base, report, speed=speed)
     if as_json:
         print(json.dumps(result))
 

@@ -79,6 +79,9 @@ class TaskDescription(Section):
     class_weights: Literal["balanced"] | dict[str, float] | None = None
     group: str | None = Field(None, description="a family of tasks, for clusters")
     language: str | None = None
+    head: str | None = Field(
+        None, min_length=1, description="an output head shared with tasks that name the same"
+    )
 
     @field_validator("labels")
     @classmethod

@@ -100,6 +100,10 @@ def resolve(values: Mapping[str, Any], where: str) -> tuple[TaskDescription, str
         raise InputError(f"{where}: the key 'name' is missing")
     if not all(c.isalnum() or c in "_-/:" for c in name) or not name[0].isalnum():
         raise InputError(f"{where}: name = '{name}': expected letters, digits, '_', '-', '/', ':'")
+    if task.head and not all(c.isalnum() or c in "_-/:" for c in task.head):
+        raise InputError(
+            f"{where}: head = '{task.head}': expected letters, digits, '_', '-', '/', ':'"
+        )
     if task.kind is None:
         raise InputError(f"{where}: the key 'kind' is missing, expected one of {', '.join(KINDS)}")
     if task.kind not in KINDS:
@@ -230,6 +234,7 @@ def _from_tables(
         weight=description.weight,
         group=description.group,
         language=description.language,
+        head=description.head or "",
         source=_source(description),
         named=description.use or "",
         shape=description.shape or "",

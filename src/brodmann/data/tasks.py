@@ -38,6 +38,7 @@ class TaskSpec:
     answer_rules: str = ""  # span: "squad" or "mlqa"; by language if empty
     scheme: str = ""  # tokens: "entities" (BIO) or "words"
     tag_scheme: str = ""  # tokens: what the data's tags are written in, where not BIO
+    head: str = ""  # tasks that name the same one share an output head; its own if empty
 
     @property
     def label_list(self) -> tuple[str, ...]:
@@ -49,8 +50,15 @@ class TaskSpec:
     def pair(self) -> bool:
         return "text_pair" in self.columns
 
+    @property
+    def output_head(self) -> str:
+        return self.head or self.name
+
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        values = asdict(self)
+        if not self.head:  # tasks from before heads could be shared are the same tasks
+            del values["head"]
+        return values
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "TaskSpec":

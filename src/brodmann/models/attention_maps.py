@@ -16,9 +16,10 @@ import torch
 from torch import Tensor
 
 from brodmann.artifacts import Array
-from brodmann.data.batches import evaluation_order, make_batch
+from brodmann.data.batches import evaluation_order
 from brodmann.data.tasks import Task
 from brodmann.errors import InputError
+from brodmann.models.evaluate import evaluating, unlabelled
 from brodmann.models.families import family_of, head_shape, layers_of
 from brodmann.models.measure import drawn
 from brodmann.models.multitask import MultiTaskModel
@@ -45,7 +46,6 @@ def attention_map_similarity(
     other = second.encode(task.spec, rows)
     if not np.array_equal(encoded.ids, other.ids):
         raise InputError("attention maps: the two models read other tokens (tokenizer, max_length)")
-    pad_id = int(first.tokenizer.pad_token_id)
     total, count = torch.zeros(head_shape(bares[0]), dtype=torch.float64), 0
     with _maps_of(first, bares[0]) as one, _maps_of(second, bares[1]) as two:
         for items in evaluation_order(encoded, batch_size):
@@ -53,8 +53,7 @@ def attention_map_similarity(
             for model, seen in ((first, one), (second, two)):
                 one.clear()
                 two.clear()  # one model may be both
-                batch = make_batch([(task.name, encoded, items)], pad_id=pad_id).to(model.device)
-                batch.parts[0].labels = {}
+                batch = unlabelled(model, task.name, encoded, items)
                 model(batch)
                 maps.append(list(seen))
             mask = batch.inputs["attention_mask"]
@@ -83,15 +82,13 @@ def _maps_of(model: MultiTaskModel, bare: Any) -> Iterator[list[Tensor]]:
         seen.append(maps)
 
     before = bare.config._attn_implementation
-    training = model.training
     path = family_of(bare).attention
     handles = [layer.get_submodule(path).register_forward_hook(watch) for layer in layers_of(bare)]
     bare.set_attn_implementation("eager")
-    model.eval()
     try:
-        yield seen
+        with evaluating(model):
+            yield seen
     finally:
         for handle in handles:
             handle.remove()
         bare.set_attn_implementation(before)
-        model.train(training)

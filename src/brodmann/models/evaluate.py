@@ -3,14 +3,15 @@
 Under several processes each reads its share of the batches and all get everything.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
 from brodmann.artifacts import Array
-from brodmann.data.batches import evaluation_order, make_batch
+from brodmann.data.batches import Batch, evaluation_order, make_batch
 from brodmann.data.encoding import Encoded
 from brodmann.data.kinds import KINDS
 from brodmann.data.tasks import Example, Task
@@ -95,6 +96,25 @@ def mean_primary(model: MultiTaskModel, results: Mapping[str, Evaluation]) -> fl
     return sum(values) / len(values)
 
 
+@contextlib.contextmanager
+def evaluating(model: MultiTaskModel) -> Iterator[None]:
+    """Dropout off inside; afterwards the model is in the mode it was in."""
+    training = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(training)
+
+
+def unlabelled(model: MultiTaskModel, task: str, encoded: Encoded, items: Array) -> Batch:
+    """A batch to read without asking for losses, where the model is."""
+    pad_id = int(model.tokenizer.pad_token_id)
+    batch = make_batch([(task, encoded, items)], pad_id=pad_id).to(model.device)
+    batch.parts[0].labels = {}
+    return batch
+
+
 @torch.inference_mode()
 def item_outputs(
     model: MultiTaskModel,
@@ -108,27 +128,21 @@ def item_outputs(
     """The logits of every item, without padding, in the items' own order."""
     if batch_size < 1:
         raise InputError(f"batch_size = {batch_size}: expected at least 1")
-    training = model.training
-    model.eval()
     rank, world = share_of_processes()
-    pad_id = int(model.tokenizer.pad_token_id)
+    form = KINDS[model.spec(task).kind].HEAD
     found: dict[int, Array] = {}
-    try:
+    with evaluating(model):
         for number, items in enumerate(evaluation_order(encoded, batch_size)):
             if number % world != rank:
                 continue
-            batch = make_batch([(task, encoded, items)], pad_id=pad_id).to(model.device)
-            batch.parts[0].labels = {}  # only the logits are wanted
+            batch = unlabelled(model, task, encoded, items)
             with autocast(model.device, precision):
                 logits = model(batch).logits[0]
             values = logits.float().cpu().numpy()
-            form = KINDS[model.spec(task).kind].HEAD
             for place, item in enumerate(items):
                 found[int(item)] = _without_padding(values[place], form, encoded, int(item))
             if progress is not None:
                 progress(len(items))
-    finally:
-        model.train(training)
     if world > 1:
         found = _everything(found, world)
     return [found[item] for item in range(encoded.items)]

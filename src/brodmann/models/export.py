@@ -20,7 +20,8 @@ from brodmann.artifacts import whole_folder
 from brodmann.errors import InputError
 from brodmann.models.backbone import quiet
 from brodmann.models.families import REMOVED, removed_heads
-from brodmann.models.task_heads import TaskHead, module_key
+from brodmann.models.task_heads import TaskHead
+from brodmann.models.trained_gates import folded
 
 ONNX_INSTALL = "pip install 'brodmann[onnx]'"
 CLOSE = 1e-4  # how far ONNX Runtime may be from torch
@@ -43,13 +44,13 @@ def stock_model(model: Any, task: str, *, zeroed: bool = False) -> Any:
     """
     spec = model.spec(task)
     _check_plain(model)
-    head = model.heads[module_key(task)]
+    head = model.head_of(task)
     if head.slot is None:
         raise InputError(
             f"task '{task}': transformers has no {model.config.model_type} class for {spec.kind}: "
             "export it --to onnx"
         )
-    encoder = model.encoder.backbone_of(task)
+    encoder = folded(model.encoder.backbone_of(task), model.gates)
     if removed_heads(encoder.config):
         if not zeroed:
             raise InputError(
@@ -130,8 +131,8 @@ class _TaskAlone(nn.Module):
     def __init__(self, model: Any, task: str) -> None:
         super().__init__()
         _check_plain(model)
-        self.encoder = model.encoder.backbone_of(task)
-        self.head = model.heads[module_key(task)]
+        self.encoder = folded(model.encoder.backbone_of(task), model.gates)
+        self.head = model.head_of(task)
         spec = model.spec(task)
         self.scale = spec.target_scale if spec.kind == "regression" else 1.0
         self.mean = spec.target_mean if spec.kind == "regression" else 0.0

@@ -4,7 +4,7 @@ Methods that reach inside (gates, importance, removal, freezing) are written onc
 record. A family without one still trains and predicts; what needs its parts says how to add it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -210,6 +210,15 @@ def head_slots(model: Any) -> list[HeadSlot]:
         HeadSlot(layer.get_submodule(family.attention), layer.get_submodule(family.output), (i,))
         for i, layer in enumerate(layers_of(model))
     ]
+
+
+def every_slot(models: Sequence[Any]) -> list[tuple[Any, HeadSlot]]:
+    """(model, slot) of several bare models, each projection once: paths may share layers."""
+    found: dict[int, tuple[Any, HeadSlot]] = {}
+    for model in models:
+        for slot in head_slots(model):
+            found.setdefault(id(slot.output), (model, slot))
+    return list(found.values())
 
 
 def _shared_slots(model: Any, family: Family) -> list[HeadSlot]:

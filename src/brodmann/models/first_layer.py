@@ -5,11 +5,13 @@ import torch
 from torch import Tensor
 
 from brodmann.artifacts import Array
-from brodmann.data.batches import evaluation_order, make_batch
+from brodmann.data.batches import evaluation_order
 from brodmann.data.tasks import Task
+from brodmann.models.evaluate import evaluating, unlabelled
 from brodmann.models.families import layers_of
 from brodmann.models.measure import drawn
 from brodmann.models.multitask import MultiTaskModel
+from brodmann.models.representations import mean_over_tokens
 
 
 @torch.inference_mode()
@@ -31,20 +33,14 @@ def first_layer_inputs(
         lambda _, args, kwargs: seen.append(args[0] if args else kwargs["hidden_states"]),
         with_kwargs=True,
     )
-    training = model.training
-    model.eval()
     found = []
     try:
-        for items in evaluation_order(encoded, batch_size):
-            pad_id = int(model.tokenizer.pad_token_id)
-            batch = make_batch([(task.name, encoded, items)], pad_id=pad_id).to(model.device)
-            batch.parts[0].labels = {}
-            seen.clear()
-            model(batch)
-            mask = batch.inputs["attention_mask"][..., None]
-            mean = (seen[0].float() * mask).sum(dim=1) / mask.sum(dim=1)
-            found.append(mean.cpu().numpy())
+        with evaluating(model):
+            for items in evaluation_order(encoded, batch_size):
+                batch = unlabelled(model, task.name, encoded, items)
+                seen.clear()
+                model(batch)
+                found.append(mean_over_tokens(seen[0], batch).cpu().numpy())
     finally:
         handle.remove()
-        model.train(training)
     return np.concatenate(found)

@@ -37,6 +37,20 @@ class HeadSlices:
         return np.asarray(units[self.owner])
 
 
+class _GateSlices(HeadSlices):
+    """Every head of every layer owns one place."""
+
+    def chosen(self, mask: Array) -> Array:
+        return np.asarray(mask).ravel()
+
+
+def gate_slices(free: nn.Parameter, shape: tuple[int, int]) -> HeadSlices:
+    """The free parameters of a model's own gates (layer · heads)."""
+    owner = np.arange(shape[0] * shape[1])
+    layers, heads = tuple(range(shape[0])), tuple(range(shape[1]))
+    return _GateSlices(free, 0, owner, layers, heads, 1)
+
+
 def head_slices(model: Any, projections: str = "all") -> Iterator[HeadSlices]:
     """Every parameter of a bare model that heads own; `"qkv"` leaves the output projection out."""
     family = families.family_of(model)

@@ -29,7 +29,7 @@ from brodmann.data.encoding import Encoded
 from brodmann.data.tasks import Task
 from brodmann.errors import InputError
 from brodmann.models.evaluate import share_of_processes
-from brodmann.models.families import bare_models, head_shape, head_slots, kept_heads
+from brodmann.models.families import bare_models, every_slot, head_shape, kept_heads
 from brodmann.models.gates import head_gates, without_compilation
 from brodmann.models.precision import autocast
 from brodmann.results import Head
@@ -300,23 +300,18 @@ def _watched(model: nn.Module) -> Iterator[list[tuple[int, list[int], Tensor]]]:
     """What goes into the output projections, in the order of the calls."""
     seen: list[tuple[int, list[int], Tensor]] = []
     handles = []
-    hooked: set[int] = set()  # paths of one encoder share layers
-    for bare in bare_models(model):
+    for bare, slot in every_slot(bare_models(model)):
+        calls = itertools.cycle(slot.layers)  # a module may read several texts in one pass
         kept = kept_heads(bare)
-        for slot in head_slots(bare):
-            if id(slot.output) in hooked:
-                continue
-            hooked.add(id(slot.output))
-            calls = itertools.cycle(slot.layers)  # a module may read several texts in one pass
 
-            def watch(_: nn.Module, args: Any, calls: Any = calls, kept: Any = kept) -> None:
-                layer = next(calls)
-                if kept[layer]:
-                    if not args[0].requires_grad:  # the lowest: nothing below it needs gradients
-                        args[0].requires_grad_()
-                    seen.append((layer, kept[layer], args[0]))
+        def watch(_: nn.Module, args: Any, calls: Any = calls, kept: Any = kept) -> None:
+            layer = next(calls)
+            if kept[layer]:
+                if not args[0].requires_grad:  # the lowest: nothing below it needs gradients
+                    args[0].requires_grad_()
+                seen.append((layer, kept[layer], args[0]))
 
-            handles.append(slot.output.register_forward_pre_hook(watch))
+        handles.append(slot.output.register_forward_pre_hook(watch))
     try:
         yield seen
     finally:

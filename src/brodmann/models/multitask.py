@@ -5,7 +5,7 @@ It is saved as one folder (safetensors, JSON, tokenizer, model card) and loaded 
 
 import copy
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,9 @@ from brodmann.models import backbone as backbones
 from brodmann.models.families import bare_models
 from brodmann.models.stored import FORMAT, is_model_folder, load_model
 from brodmann.models.task_context import checkpoint_contexts
-from brodmann.models.task_heads import TaskHead, module_key
+from brodmann.models.task_heads import TaskHead, check_shared, module_key, new_head, same_form
+from brodmann.models.trained_gates import check_gates, gates_for, through
+from brodmann.results import Head
 
 STARTS = ("random", "xavier")  # of a new task, besides another task
 SHORTEST = 8  # tokens: special ones and a few words
@@ -42,6 +44,7 @@ class Settings:
     attention: str | None = None
     freeze: float | str = 0.0
     seed: int = 0
+    gates: str = ""  # "trained", "mask" or none
 
 
 @dataclass
@@ -71,13 +74,12 @@ class MultiTaskModel(nn.Module):
             self.encoder = build(
                 backbone.model, specs, settings.max_length, **(settings.parameters or {})
             )
+        self.gates = gates_for(self.encoder, settings.gates)
         self.heads = nn.ModuleDict()
+        check_shared(specs)
         for place, spec in enumerate(specs):
-            kind = KINDS[spec.kind]
-            seed = settings.seed * 1000 + place
-            self.heads[module_key(spec.name)] = TaskHead(
-                self.config, kind.HEAD, kind.outputs(spec), seed
-            )
+            if (key := module_key(spec.output_head)) not in self.heads:
+                self.heads[key] = new_head(self.config, spec, settings.seed * 1000 + place)
         for inner in self.bare_models():
             backbones.freeze(inner, settings.freeze)
 
@@ -94,13 +96,14 @@ class MultiTaskModel(nn.Module):
         stride: int = 32,
         dropout: float | None = None,
         attention: str | None = None,
+        gates: str = "",
         seed: int = 0,
     ) -> "MultiTaskModel":
         """A new model for `tasks` on the backbone `name`, or a trained one from its folder.
 
         `freeze` is "encoder" (nothing of the backbone trains: the output heads do, and modules that
         an architecture adds) or the share of the layers, from the bottom, that do not train.
-        `dropout` overrides the backbone's own.
+        `dropout` overrides the backbone's own. `gates` are "trained" with the model, or a "mask".
         """
         folder = Path(name)
         if is_model_folder(folder):
@@ -124,7 +127,9 @@ class MultiTaskModel(nn.Module):
             attention=attention,
             freeze=checked_freeze(freeze),
             seed=seed,
+            gates=gates,
         )
+        check_gates(gates)
         check_architecture(architecture, settings.parameters or {})
         loaded = backbones.load_backbone(str(name), dropout=dropout, attention=attention, seed=seed)
         specs = [task.spec if isinstance(task, Task) else task for task in tasks]
@@ -160,7 +165,24 @@ class MultiTaskModel(nn.Module):
         bare.requires_grad_(True)
         specs = [task.spec if isinstance(task, Task) else task for task in tasks]
         backbone = backbones.Backbone(self.settings.backbone, bare, self.tokenizer)
-        return type(self)(backbone, specs, settings)
+        new = type(self)(backbone, specs, settings)
+        if self.gates is not None and new.gates is not None:
+            new.gates.load_state_dict(self.gates.state_dict())
+        return new
+
+    def switch_off(self, heads: Iterable[Head]) -> None:
+        """Switch heads off in the model itself: saved with it, and off through all training."""
+        if self.gates is None:
+            self.settings.gates = "mask"
+            self.gates = gates_for(self.encoder, "mask")
+        assert self.gates is not None
+        self.gates.switch_off(heads)
+
+    def head_of(self, task: str) -> TaskHead:
+        """The task's output head, its own or the one it shares."""
+        head = self.heads[module_key(self.spec(task).output_head)]
+        assert isinstance(head, TaskHead)
+        return head
 
     def add_task(self, task: Task | TaskSpec, *, like: str = "random", head: str = "new") -> None:
         """One more task for a trained model; everything it had stays as it is.
@@ -174,39 +196,41 @@ class MultiTaskModel(nn.Module):
             raise InputError(f"the model already has a task '{spec.name}'")
         if like not in (*self.specs, *STARTS):
             raise InputError(f"like = '{like}'{did_you_mean(like, [*self.specs, *STARTS])}")
-        kind, seed = KINDS[spec.kind], self.settings.seed * 1000 + len(self.specs)
-        if head == "like":
-            own = self.heads[module_key(like)] if like in self.specs else None
+        if head not in ("new", "like"):
+            raise InputError(f"head = '{head}'{did_you_mean(head, ['new', 'like'])}")
+        check_shared([*self.specs.values(), spec])
+        key, seed = module_key(spec.output_head), self.settings.seed * 1000 + len(self.specs)
+        if key in self.heads:  # it names one that the model has
+            new = self.heads[key]
+        elif head == "like":
             source = self.specs.get(like)
-            if own is None or source is None or not _same_head(source, spec):
+            if source is None or not same_form(source, spec):
                 raise InputError(
                     f"head = 'like': '{like}' has no output head of {spec.name}'s form "
-                    f"({kind.HEAD}, {kind.outputs(spec)} outputs)"
+                    f"({KINDS[spec.kind].HEAD}, {KINDS[spec.kind].outputs(spec)} outputs)"
                 )
-            new = copy.deepcopy(own)
-        elif head == "new":
-            new = TaskHead(self.config, kind.HEAD, kind.outputs(spec), seed)
+            new = copy.deepcopy(self.head_of(like))
         else:
-            raise InputError(f"head = '{head}'{did_you_mean(head, ['new', 'like'])}")
+            new = new_head(self.config, spec, seed)
         with torch.random.fork_rng():
             torch.manual_seed(seed)
             self.encoder.add_task(spec.name, like)
         if hasattr(self.encoder, "describe"):
             self.settings.parameters = self.encoder.describe()
-        self.heads[module_key(spec.name)] = new.to(self.device)
+        self.heads[key] = new.to(self.device)
         self.specs[spec.name] = spec
         self.train(self.training)  # what is new is in the mode of the rest
 
-    def train_only(self, task: str) -> None:
-        """Freeze everything but what is this task's alone: its head, and its own modules."""
-        self.spec(task)
+    def train_only(self, *tasks: str) -> None:
+        """Freeze everything but what is these tasks' alone: their heads, and their own modules."""
+        others = {spec.output_head for spec in self.specs.values() if spec.name not in tasks}
+        own: list[nn.Parameter] = []
+        for task in tasks:
+            own += self.encoder.task_parameters(task)
+            if self.spec(task).output_head not in others:
+                own += self.head_of(task).parameters()
         self.requires_grad_(False)
-        self.release(task)
-
-    def release(self, task: str) -> None:
-        """Let what is this task's alone train."""
-        self.heads[module_key(task)].requires_grad_(True)
-        for parameter in self.encoder.task_parameters(task):
+        for parameter in own:
             parameter.requires_grad_(True)
 
     @property
@@ -243,8 +267,14 @@ class MultiTaskModel(nn.Module):
             cache=cache,
         )
 
+    def states(self, inputs: dict[str, Tensor], parts: Sequence[Part]) -> list[Any]:
+        """What the encoder makes of every part, through the model's own gates."""
+        with through(self.encoder, self.gates):
+            found: list[Any] = self.encoder(inputs, parts)
+        return found
+
     def forward(self, batch: Batch) -> Outputs:
-        states = self.encoder(batch.inputs, batch.parts)
+        states = self.states(batch.inputs, batch.parts)
         logits, losses = [], []
         for part, part_states in zip(batch.parts, states, strict=True):
             inputs = {name: tensor[part.rows] for name, tensor in batch.inputs.items()}
@@ -257,8 +287,7 @@ class MultiTaskModel(nn.Module):
 
     def read_off(self, part: Part, states: Any, inputs: dict[str, Tensor]) -> Tensor:
         """One task's logits from its rows' states, one entry an item."""
-        head = self.heads[module_key(part.task)]
-        assert isinstance(head, TaskHead)
+        head = self.head_of(part.task)
         logits: Tensor = head(states, inputs)
         if head.form == "choice":
             return _by_item(logits, part)
@@ -326,11 +355,6 @@ class MultiTaskModel(nn.Module):
             "tasks": [spec.to_dict() for spec in self.specs.values()],
             "backbone": self.config.to_dict(),
         }
-
-
-def _same_head(one: TaskSpec, other: TaskSpec) -> bool:
-    kinds = KINDS[one.kind], KINDS[other.kind]
-    return kinds[0].HEAD == kinds[1].HEAD and kinds[0].outputs(one) == kinds[1].outputs(other)
 
 
 def check_architecture(name: str, parameters: Mapping[str, Any]) -> None:

@@ -89,7 +89,7 @@ def _together(
             batch = make_batch(
                 [(reader.name, encoded, items)], pad_id=int(model.tokenizer.pad_token_id)
             ).to(model.device)
-            states = model.encoder(batch.inputs, batch.parts)[0]
+            states = model.states(batch.inputs, batch.parts)[0]
             for spec in specs:
                 part = replace(batch.parts[0], task=spec.name, labels={})
                 values = model.read_off(part, states, batch.inputs).float().cpu().numpy()

@@ -31,10 +31,7 @@ def prune_heads(model: Any, heads: Iterable[Head]) -> Any:
     The model itself is changed. Heads are named by their first numbers, however many are gone.
     """
     inner = families.bare_models(model)
-    if len({id(slot.output) for bare in inner for slot in families.head_slots(bare)}) < sum(
-        len(families.head_slots(bare)) for bare in inner
-    ):
-        raise InputError("the tasks' paths share layers ('hmnet'): heads cannot be cut out of one")
+    check_apart(inner)
     shape = families.head_shape(inner[0])
     if any(families.head_shape(bare) != shape for bare in inner):
         raise InputError("the model holds encoders of different sizes: prune them one by one")
@@ -115,6 +112,12 @@ def load_pruned(folder: str | Path, config: Any = None) -> Any:
         name = sorted([*unknown, *unexpected])[0]
         raise InputError(f"{folder}: its weights do not fit {names[0]} ({name})")
     return model.eval()
+
+
+def check_apart(models: list[Any]) -> None:
+    """Heads of a layer that several tasks' paths share cannot be cut out of one of them."""
+    if len(families.every_slot(models)) < sum(len(families.head_slots(one)) for one in models):
+        raise InputError("the tasks' paths share layers ('hmnet'): heads cannot be cut out of one")
 
 
 def check_removable(model: Any, heads: list[Head]) -> None:

@@ -4,11 +4,13 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from brodmann.artifacts import Array
-from brodmann.data.batches import Part, make_batch
+from brodmann.data.batches import Batch, evaluation_order
 from brodmann.data.encoding import one_row_an_example
 from brodmann.errors import InputError
+from brodmann.models.evaluate import evaluating, unlabelled
 from brodmann.models.multitask import MultiTaskModel
 
 
@@ -22,20 +24,16 @@ def sentence_representations(
         raise InputError("representations: no texts")
     length = model.settings.max_length
     encoded = one_row_an_example(model.tokenizer, [{"text": text} for text in texts], length)
-    pad_id = int(model.tokenizer.pad_token_id)
-    training = model.training
-    model.eval()
     found = np.zeros((len(texts), int(model.config.hidden_size)), dtype=np.float32)
-    order = np.argsort(-encoded.lengths(), kind="stable")
-    try:
-        for begin in range(0, len(order), batch_size):
-            items = order[begin : begin + batch_size]
-            batch = make_batch([(task, encoded, items)], pad_id=pad_id).to(model.device)
-            ones = np.ones(len(items), int)
-            part = Part(task, slice(0, len(items)), items, {}, ones, len(items))
-            states = model.encoder(batch.inputs, [part])[0].last_hidden_state.float()
-            mask = batch.inputs["attention_mask"][..., None]
-            found[items] = ((states * mask).sum(dim=1) / mask.sum(dim=1)).cpu().numpy()
-    finally:
-        model.train(training)
+    with evaluating(model):
+        for items in evaluation_order(encoded, batch_size):
+            batch = unlabelled(model, task, encoded, items)
+            states = model.states(batch.inputs, batch.parts)[0].last_hidden_state
+            found[items] = mean_over_tokens(states, batch).cpu().numpy()
     return found
+
+
+def mean_over_tokens(states: Tensor, batch: Batch) -> Tensor:
+    """(row, size): the mean over each row's real tokens."""
+    mask = batch.inputs["attention_mask"][..., None]
+    return (states.float() * mask).sum(dim=1) / mask.sum(dim=1)

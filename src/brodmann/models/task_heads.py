@@ -6,11 +6,15 @@ layer, ModernBERT's a norm, a decoder reads the last real token), and an export 
 """
 
 import copy
+from collections.abc import Iterable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from brodmann.data.kinds import KINDS
+from brodmann.data.tasks import TaskSpec
+from brodmann.errors import InputError
 from brodmann.models.backbone import quiet
 
 
@@ -59,6 +63,32 @@ class TaskHead(nn.Module):
             return torch.stack([output.start_logits, output.end_logits], dim=-1)
         logits = output.logits
         return logits.flatten() if self.form == "choice" else logits
+
+
+def new_head(config: Any, spec: TaskSpec, seed: int) -> TaskHead:
+    kind = KINDS[spec.kind]
+    return TaskHead(config, kind.HEAD, kind.outputs(spec), seed)
+
+
+def same_form(one: TaskSpec, other: TaskSpec) -> bool:
+    kinds = KINDS[one.kind], KINDS[other.kind]
+    return kinds[0].HEAD == kinds[1].HEAD and kinds[0].outputs(one) == kinds[1].outputs(other)
+
+
+def check_shared(specs: Iterable[TaskSpec]) -> None:
+    """Tasks that share an output head must mean the same by its outputs."""
+    first: dict[str, TaskSpec] = {}
+    for spec in specs:
+        known = first.setdefault(spec.output_head, spec)
+        if (spec.kind, spec.labels) != (known.kind, known.labels):
+            raise InputError(
+                f"head = '{spec.output_head}': '{spec.name}' ({_answers(spec)}) cannot share the "
+                f"output head of '{known.name}' ({_answers(known)})"
+            )
+
+
+def _answers(spec: TaskSpec) -> str:
+    return spec.kind if spec.labels is None else f"{spec.kind}: {', '.join(spec.labels):.60}"
 
 
 def _stock_head(config: Any, form: str, outputs: int, seed: int) -> tuple[nn.Module, str | None]:

@@ -4,9 +4,9 @@ import numpy as np
 import torch
 
 from brodmann.artifacts import Array
-from brodmann.data.batches import make_batch
 from brodmann.data.encoding import Encoded
 from brodmann.data.kinds import KINDS
+from brodmann.models.evaluate import evaluating, unlabelled
 from brodmann.models.multitask import MultiTaskModel
 from brodmann.models.precision import autocast
 
@@ -30,16 +30,9 @@ def item_entropies(
         return None
     if not len(items):
         return np.zeros(0), np.zeros(0)
-    training = model.training
-    model.eval()
-    try:
-        pad_id = int(model.tokenizer.pad_token_id)
-        batch = make_batch([(task, encoded, items)], pad_id=pad_id).to(model.device)
-        batch.parts[0].labels = {}
-        with autocast(model.device, precision):
-            logits = model(batch).logits[0]
-    finally:
-        model.train(training)
+    with evaluating(model), autocast(model.device, precision):
+        batch = unlabelled(model, task, encoded, items)
+        logits = model(batch).logits[0]
     if kind.HEAD == "choice":
         counts = torch.as_tensor(batch.parts[0].rows_per_item, device=logits.device)
         real = torch.arange(logits.shape[1], device=logits.device) < counts[:, None]

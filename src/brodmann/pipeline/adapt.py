@@ -12,15 +12,14 @@ from brodmann.config import Config
 from brodmann.errors import InputError
 from brodmann.pipeline.evaluate import evaluate_in
 from brodmann.pipeline.run import one_process
-from brodmann.pipeline.run_folder import check_folder, opened, timed
-from brodmann.pipeline.train import tasks_of
+from brodmann.pipeline.run_folder import check_folder, opened, timed, trained_model
+from brodmann.pipeline.train import check_methods, tasks_of
 
 FILE = "adaptation.json"
 
 
 def adapt(config: Config, base: Path, report: Any) -> dict[str, Any]:
     """Zero-shot scores of every start, then (unless asked not to) training from the chosen one."""
-    from brodmann.models.multitask import MultiTaskModel
     from brodmann.models.stored import is_model_folder, weights_digest
     from brodmann.training.trainer import fit
 
@@ -28,23 +27,32 @@ def adapt(config: Config, base: Path, report: Any) -> dict[str, Any]:
     if section is None:
         raise InputError('no [adapt] table: add one, for example start = "runs/trained"')
     one_process("adapt")
-    path = Path(section.start)
-    if not is_model_folder(path) and not is_model_folder(path / "model"):
-        raise InputError(f"{path}: no trained model there: run `brodmann train` first")
+    check_methods(config, "adapt")
+    model = trained_model(section.start)
     report("stage", {"text": "reading tasks"})
     tasks = tasks_of(config, base)
     report("tasks", {"tasks": tasks})
-    model = MultiTaskModel.from_pretrained(path)
     fingerprint = weights_digest(model.state_dict())
     for task in tasks:
         if task.name in model.specs:
-            raise InputError(f"{path}: already has a task '{task.name}': give the new one a name")
+            raise InputError(
+                f"{section.start}: already has a task '{task.name}': give the new one a name"
+            )
     given = config.model.model_fields_set
     if given or config.specialize is not None:
         what = f"model.{min(given)}" if given else "specialize"
         raise InputError(f"[adapt]: {what}: a new task takes its model from the trained one")
+    trial = copy.deepcopy(model)
     for task in tasks:  # what can be wrong with the start, before anything is measured
-        copy.deepcopy(model).add_task(task, like=section.like, head=section.head)
+        trial.add_task(task, like=section.like, head=section.head)
+    if section.frozen:
+        trial.train_only(*(task.name for task in tasks))
+        if not any(parameter.requires_grad for parameter in trial.parameters()):
+            raise InputError(
+                "[adapt]: frozen = true leaves nothing to train: the new tasks share their output "
+                "heads with known ones: set frozen = false, or give them heads of their own"
+            )
+    del trial
     check_folder(config, tasks)
     with opened(config, tasks) as folder:
         known = read_json(folder / FILE) if (folder / FILE).is_file() else {}
@@ -57,9 +65,7 @@ def adapt(config: Config, base: Path, report: Any) -> dict[str, Any]:
             for task in tasks:
                 model.add_task(task, like=section.like, head=section.head)
             if section.frozen:
-                model.train_only(tasks[0].name)
-                for task in tasks[1:]:
-                    model.release(task.name)
+                model.train_only(*(task.name for task in tasks))
             if config.training.gradient_checkpointing:
                 model.enable_gradient_checkpointing()
             options = config.training.model_dump(exclude={"gradient_checkpointing"})
@@ -73,7 +79,7 @@ def adapt(config: Config, base: Path, report: Any) -> dict[str, Any]:
                 **options,
             )
             model.save_pretrained(folder / "model")
-        if section.train:
+        if section.train and "scores" not in result:
             result = {**result, "scores": evaluate_in(folder, config, tasks, report)["splits"]}
             write_json(folder / FILE, result)
     return result

@@ -16,11 +16,13 @@ FILE = "dissociation.json"
 
 
 def dissociate(config: Config, base: Path, report: Any) -> Dissociation:
+    from brodmann.training.processes import is_main, together
+
     trained(config)
     tasks = tasks_of(config, base)
     if len(tasks) < 2:
         raise InputError(f"{config.folder}: dissociation needs at least two tasks")
-    with opened(config, tasks, keep=True) as folder:
+    with together(), opened(config, tasks, keep=True, main=is_main()) as folder:
         return dissociate_in(folder, config, tasks, report)
 
 
@@ -33,6 +35,7 @@ def dissociate_in(
 ) -> Dissociation:
     """What the configuration asks for: that which is there, or measured now."""
     from brodmann.models.multitask import MultiTaskModel
+    from brodmann.training.processes import is_main
 
     request = requested(config)
     result = stored(folder / FILE, request)
@@ -53,10 +56,11 @@ def dissociate_in(
                 batch_size=config.training.evaluation_batch_size,
                 precision=config.training.precision,
                 progress=lambda items: report("measuring goes on", {"items": items}),
-                outcomes_file=folder / "outcomes.npz",
+                outcomes_file=folder / "outcomes.npz" if is_main() else None,
             )
         result.settings["request"] = request
-        result.save(folder / FILE)
+        if is_main():
+            result.save(folder / FILE)
     report("dissociation", {"result": result, "file": folder / FILE})
     return result
 

@@ -9,8 +9,8 @@ from brodmann.errors import InputError
 from brodmann.pipeline.evaluate import evaluate_in
 from brodmann.pipeline.prune import beside
 from brodmann.pipeline.run import one_process
-from brodmann.pipeline.run_folder import check_folder, opened
-from brodmann.pipeline.train import tasks_of
+from brodmann.pipeline.run_folder import check_folder, opened, trained_model
+from brodmann.pipeline.train import check_methods, tasks_of
 
 FILE = "distillation.json"
 
@@ -26,24 +26,26 @@ def distill(config: Config, base: Path, report: Any) -> dict[str, Any]:
     if section is None:
         raise InputError('no [distill] table: add one, for example teacher = "runs/large"')
     one_process("distill")
+    check_methods(config, "distill")
     given = config.model.model_fields_set - {"backbone"}
     if given or config.specialize is not None or config.training.gradient_checkpointing:
         what = f"model.{min(given)}" if given else "specialize or gradient_checkpointing"
         raise InputError(f"[distill]: {what}: a student takes its model from its teacher")
-    path = Path(section.teacher)
-    if not is_model_folder(path) and not is_model_folder(path / "model"):
-        raise InputError(f"{path}: no trained model there: run `brodmann train` first")
+    teacher = trained_model(section.teacher)
     report("stage", {"text": "reading tasks"})
     tasks = tasks_of(config, base)
     report("tasks", {"tasks": tasks})
-    teacher = MultiTaskModel.from_pretrained(path)
     for task in tasks:
         known = teacher.spec(task.name)
         if (known.kind, known.labels) != (task.spec.kind, task.spec.labels):
-            raise InputError(f"{path}: its task '{task.name}' has another kind or other labels")
+            raise InputError(
+                f"{section.teacher}: its task '{task.name}' has another kind or other labels"
+            )
     missing = [name for name in teacher.specs if name not in {task.name for task in tasks}]
     if missing:
-        raise InputError(f"{path}: the teacher's task '{missing[0]}' is not among the tasks")
+        raise InputError(
+            f"{section.teacher}: the teacher's task '{missing[0]}' is not among the tasks"
+        )
     make_student(teacher, section.student)  # what can be wrong with it, before anything is written
     check_folder(config, tasks)
     with opened(config, tasks) as folder:

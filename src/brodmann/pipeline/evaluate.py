@@ -17,9 +17,11 @@ RESAMPLES = 1000
 
 
 def evaluate(config: Config, base: Path, report: Any) -> dict[str, Any]:
+    from brodmann.training.processes import is_main, together
+
     trained(config)
     tasks = tasks_of(config, base)
-    with opened(config, tasks, keep=True) as folder:
+    with together(), opened(config, tasks, keep=True, main=is_main()) as folder:
         return evaluate_in(folder, config, tasks, report)
 
 
@@ -31,6 +33,7 @@ def evaluate_in(folder: Path, config: Config, tasks: list[Task], report: Any) ->
 def _evaluate_in(folder: Path, config: Config, tasks: list[Task], report: Any) -> dict[str, Any]:
     from brodmann.models.evaluate import evaluate as measure
     from brodmann.models.multitask import MultiTaskModel
+    from brodmann.training.processes import is_main
 
     model = MultiTaskModel.from_pretrained(folder / "model")
     splits = judged_splits(tasks)
@@ -65,8 +68,11 @@ def _evaluate_in(folder: Path, config: Config, tasks: list[Task], report: Any) -
             if task.name in measured
         }
     document = {"splits": results, "parameters": model.parameter_counts()}
-    write_arrays(folder / OUTCOMES, kept)
-    write_json(folder / "metrics.json", document)
+    if model.gates is not None:
+        document["gates"] = model.gates().detach().tolist()
+    if is_main():
+        write_arrays(folder / OUTCOMES, kept)
+        write_json(folder / "metrics.json", document)
     report("scores", {"tasks": tasks, "splits": results, "folder": folder})
     return document
 

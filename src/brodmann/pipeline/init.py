@@ -6,11 +6,77 @@ import json
 from pathlib import Path
 
 from brodmann.artifacts import write_text
-from brodmann.config import STARTER
 from brodmann.data import builtin
 from brodmann.errors import InputError
 
 SAMPLES = 400
+STARTER = """\
+# A run of Brodmann: `brodmann run brodmann.toml`. Delete what you do not need.
+# Paths of data are relative to this file; the run folder is output/name, from where you stand.
+
+name = "first"
+output = "runs"
+seed = 0
+
+# One table a task. Kinds and their columns:
+#   classification  text, [text_pair], label         one of several labels
+#   multilabel      text, [text_pair], label         any number of labels ("a|b", or a JSON list)
+#   regression      text, [text_pair], label         a number
+#   choice          text, choices, label             which of the choices
+#   span            question, context, answer        a stretch of the context (or nothing)
+#   tokens          tokens, tags                     a tag a word (entities)
+# Files: .csv .tsv .jsonl .parquet (text files also as .gz), or a folder of splits; hub = "id".
+# Without `validation` a tenth of the training examples is held out.
+
+[[tasks]]
+name = "mood"
+kind = "classification"
+train = "reviews.csv"
+text = "text"
+label = "mood"
+# labels = ["negative", "positive"]   # found in the data if left out
+# class_weights = "balanced"
+# metric = "f1"                       # accuracy is the default
+
+[[tasks]]
+name = "subject"                      # a second label column of the same file
+kind = "classification"
+train = "reviews.csv"
+text = "text"
+label = "subject"
+
+[[tasks]]
+name = "names"
+kind = "tokens"
+train = "names.jsonl"
+tokens = "tokens"
+tags = "tags"
+# weight = 0.5                        # its loss counts half
+
+[model]
+backbone = "builtin:minilm"           # or a hub id, a folder, builtin:tiny
+architecture = "shared"               # or single (a model per task), ca_mtl, hmnet, …
+# freeze = 0.5                        # lowest half of the layers; "encoder": all of it
+max_length = 128
+
+[training]
+epochs = 3
+batch_size = 32
+learning_rate = 5e-5
+precision = "bf16"                    # or "float32"
+sampling = "proportional"             # uniform, sqrt, temperature, annealed, uncertainty
+# sampling_parameters = { tau = 2.0 }
+# evaluate_every = 200                # steps; otherwise after every epoch
+# early_stopping = 3
+
+[map]                                 # which heads matter to which task
+examples = 1000                       # a task, from its training data
+
+[dissociation]                        # scores of every task with every task's top heads off
+alpha = 0.3                           # the share of all heads
+# curve = [0.1, 0.2, 0.4, 0.5]        # further shares
+draws = 20                            # random heads to compare with
+"""
 
 
 def write_starter(folder: Path) -> list[Path]:

@@ -14,9 +14,11 @@ FILE = "importance.json"
 
 
 def map_heads(config: Config, base: Path, report: Any) -> HeadScores:
+    from brodmann.training.processes import is_main, together
+
     trained(config)
     tasks = tasks_of(config, base)
-    with opened(config, tasks, keep=True) as folder:
+    with together(), opened(config, tasks, keep=True, main=is_main()) as folder:
         return map_in(folder, config, tasks, report)
 
 
@@ -24,6 +26,7 @@ def map_in(folder: Path, config: Config, tasks: list[Task], report: Any) -> Head
     """The scores that the configuration asks for: those that are there, or measured now."""
     from brodmann.models.families import head_shape
     from brodmann.models.multitask import MultiTaskModel
+    from brodmann.training.processes import is_main
 
     request = requested(config)
     scores = stored(folder / FILE, request)
@@ -47,7 +50,8 @@ def map_in(folder: Path, config: Config, tasks: list[Task], report: Any) -> Head
                 progress=lambda items: report("measuring goes on", {"items": items}),
             )
         scores.settings["request"] = request
-        scores.save(folder / FILE)
+        if is_main():
+            scores.save(folder / FILE)
     report("map", {"scores": scores, "file": folder / FILE, "alpha": config.dissociation.alpha})
     return scores
 

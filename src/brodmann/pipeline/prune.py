@@ -54,7 +54,8 @@ def prune(
     heads = chosen_heads(
         scores, alpha, order, task, group=group_size(small.bare_models()[0]), seed=config.seed
     )
-    prune_heads(small, heads)
+    off = [] if small.gates is None else small.gates.off()
+    prune_heads(small, [*heads, *off])  # what is switched off goes, too
     report("stage", {"text": f"removed {len(heads)} of {scores.heads} heads, scoring"})
     facts, measured = beside(full, small, tasks, config)
     small.save_pretrained(target, scores=measured)

@@ -36,12 +36,13 @@ def run(
     ends after the evaluation.
     """
     from brodmann.models.families import FAMILIES
+    from brodmann.training.processes import is_main, together, wait
 
-    one_process("run")
     tasks, model = prepare(config, base, report)
-    with opened(config, tasks) as folder:
+    with together(), opened(config, tasks, main=is_main()) as folder:
         train_in(folder, config, tasks, model, report, branch_at=branch_at, branch_from=branch_from)
         del model  # the stages below read the one that was kept
+        wait()
         if (folder / "metrics.json").is_file() and (folder / OUTCOMES).is_file():
             document = read_json(folder / "metrics.json")
             report("scores", {"tasks": tasks, "splits": document["splits"], "folder": folder})

@@ -48,6 +48,17 @@ def trained(config: Config) -> None:
         raise InputError(f"{config.folder}: no trained model there: run `brodmann train` first")
 
 
+def trained_model(folder: str) -> Any:
+    """The model of a run or model folder that somebody names as a start."""
+    from brodmann.models.multitask import MultiTaskModel
+    from brodmann.models.stored import is_model_folder
+
+    path = Path(folder)
+    if not is_model_folder(path) and not is_model_folder(path / "model"):
+        raise InputError(f"{path}: no trained model there: run `brodmann train` first")
+    return MultiTaskModel.from_pretrained(path)
+
+
 def check_folder(config: Config, tasks: list[Task]) -> None:
     """A folder with another configuration is another run's; one with foreign files is nobody's."""
     folder = config.folder
@@ -102,9 +113,14 @@ def _differences(there: dict[Any, Any], here: dict[Any, Any], prefix: str = "") 
 @contextlib.contextmanager
 def timed(folder: Path, stage: str) -> Iterator[None]:
     """What a stage took, as a line of the log; one that was stopped took nothing."""
+    from brodmann.training.processes import is_main
+
     began = time.monotonic()
     yield
-    entry = {"stage": stage, "seconds": round(time.monotonic() - began, 3)}
+    if not is_main():
+        return
+    seconds = round(time.monotonic() - began, 3)
+    entry = {"stage": stage, "seconds": seconds, "memory": artifacts.peak_of_process()}
     with open(folder / "log.jsonl", "a", encoding="utf-8") as file:
         file.write(json.dumps(entry) + "\n")
 
@@ -118,6 +134,8 @@ def record_provenance(folder: Path, config: Config, tasks: list[Task]) -> None:
             "sizes": task.sizes,
             "source": task.spec.source,
             "generated": task.spec.generated,
+            "language": task.spec.language,
+            "head": task.spec.output_head,
             "notes": task.notes,
         }
         for task in tasks

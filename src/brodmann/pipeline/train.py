@@ -4,11 +4,12 @@ from pathlib import Path
 from typing import Any
 
 from brodmann.artifacts import read_json
-from brodmann.config import Config
+from brodmann.config import Config, OffSection
 from brodmann.data.loading import load_tasks
 from brodmann.data.tasks import Task
 from brodmann.errors import InputError
-from brodmann.pipeline.run_folder import check_folder, opened
+from brodmann.pipeline.run_folder import check_folder, opened, timed, trained_model
+from brodmann.results import HeadScores
 
 
 def tasks_of(config: Config, base: Path) -> list[Task]:
@@ -19,16 +20,21 @@ def tasks_of(config: Config, base: Path) -> list[Task]:
     return load_tasks(given, base=base, seed=config.data_seed)
 
 
-def check_methods(config: Config) -> None:
-    """Names and parameters of methods, before any data or model is loaded."""
+def check_methods(config: Config, command: str = "run") -> None:
+    """Names and parameters of methods, before any data or model is loaded.
+
+    A table that the command does not read would be ignored in silence, so it is refused.
+    """
     from brodmann.data.samplers import check_sampler
     from brodmann.models.multitask import check_architecture
     from brodmann.training.iat import IAT
     from brodmann.training.processes import check_trackers
 
-    for section in ("distill", "transfer", "adapt"):
-        if getattr(config, section) is not None:
+    for section in ("distill", "transfer", "adapt", "meta"):
+        if getattr(config, section) is not None and section != command:
             raise InputError(f"[{section}]: this configuration is for `brodmann {section}`")
+    if config.off is not None and command != "run":
+        raise InputError(f"[off]: does not go with `brodmann {command}`")
     if config.specialize is not None:
         IAT(**config.specialize.model_dump())
     check_sampler(config.training.sampling, config.training.sampling_parameters)
@@ -58,7 +64,39 @@ def prepare(config: Config, base: Path, report: Any) -> tuple[list[Task], Any]:
     if is_model_folder(config.folder / "model"):
         return tasks, None
     report("stage", {"text": f"loading {config.model.backbone}"})
-    return tasks, build_model(config, tasks)
+    model = build_model(config, tasks)
+    return tasks, model if config.off is None else _with_heads_off(config.off, tasks, model, config)
+
+
+def _with_heads_off(section: OffSection, tasks: list[Task], model: Any, config: Config) -> Any:
+    """The model that [off] asks for: that run's own, or the new one, without some of its heads."""
+    path = Path(section.by) / "importance.json"
+    if not path.is_file():
+        raise InputError(f"{section.by}: no map of heads there: run `brodmann map` first")
+    scores = HeadScores.load(path)
+    if section.start:
+        model = _as_asked(trained_model(section.by), model, tasks, section.by)
+        if config.training.gradient_checkpointing:
+            model.enable_gradient_checkpointing()
+    least = section.order == "least"
+    chosen = scores.least(section.alpha) if least else scores.random(section.alpha, config.seed)
+    if not chosen:
+        raise InputError(f"[off]: alpha = {section.alpha} of {scores.heads} heads is less than one")
+    model.switch_off(chosen)
+    return model
+
+
+def _as_asked(trained: Any, asked: Any, tasks: list[Task], where: str) -> Any:
+    """The trained model, if it is what this configuration would have built."""
+    for key in ("architecture", "freeze", "max_length", "stride", "gates"):
+        ours, theirs = getattr(asked.settings, key), getattr(trained.settings, key)
+        if ours != theirs:
+            raise InputError(f"[off]: {where} has {key} = {theirs!r}, not {ours!r} as asked here")
+    for task in tasks:
+        known = trained.spec(task.name)
+        if (known.kind, known.labels) != (task.spec.kind, task.spec.labels):
+            raise InputError(f"[off]: {where}: its task '{task.name}' has another kind or labels")
+    return trained
 
 
 def build_model(config: Config, tasks: list[Task]) -> Any:
@@ -75,6 +113,7 @@ def build_model(config: Config, tasks: list[Task]) -> Any:
         stride=section.stride,
         dropout=section.dropout,
         attention=section.attention,
+        gates=section.gates or "",
         seed=config.seed,
     )
     if config.training.gradient_checkpointing:
@@ -110,19 +149,23 @@ def train_in(
     if model is None:
         report("done", {"text": "already trained", "folder": folder})
         return
+    if config.off is not None and not config.off.train:
+        model.save_pretrained(folder / "model")
+        return
     options = config.training.model_dump(exclude={"gradient_checkpointing"})
     options |= {"seed": config.seed, "trackers": config.trackers}
     if config.specialize is not None:
         options["specialize"] = IAT(**config.specialize.model_dump())
-    progress = fit(
-        model,
-        tasks,
-        folder=folder,
-        report=report,
-        branch_at=branch_at,
-        branch_from=branch_from,
-        **options,
-    )
+    with timed(folder, "training"):
+        progress = fit(
+            model,
+            tasks,
+            folder=folder,
+            report=report,
+            branch_at=branch_at,
+            branch_from=branch_from,
+            **options,
+        )
     if is_main():
         kept = progress.best_step if config.training.keep == "best" else progress.evaluated_at
         scores = next((e["scores"] for e in progress.evaluations if e["step"] == kept), None)

@@ -11,7 +11,7 @@ from brodmann.config import Config, to_toml
 from brodmann.data.tasks import Task
 from brodmann.errors import InputError
 from brodmann.pipeline.run import one_process
-from brodmann.pipeline.train import tasks_of
+from brodmann.pipeline.train import check_methods, tasks_of
 
 ROWS = "transfer.jsonl"
 FILE = "transfer.json"
@@ -28,6 +28,7 @@ def transfer(config: Config, base: Path, report: Any) -> dict[str, Any]:
     if section is None:
         raise InputError('no [transfer] table: add one, for example starts = { plain = "runs/a" }')
     one_process("transfer")
+    check_methods(config, "transfer")
     amounts, seeds = _amounts(config)
     if any((config.folder / name).exists() for name in ("model", "checkpoints")):
         raise InputError(f"{config.folder}: holds a trained run: set another name")
@@ -36,7 +37,7 @@ def transfer(config: Config, base: Path, report: Any) -> dict[str, Any]:
     folder = config.folder
     starts = {name: _start(source, tasks, config) for name, source in section.starts.items()}
     settings = {
-        "starts": {n: weights_digest(m.encoder.state_dict()) for n, m in starts.items()},
+        "starts": {n: weights_digest(_without_heads(m)) for n, m in starts.items()},
         "tasks": {task.name: task.fingerprint() for task in tasks},
         "epochs": section.epochs,
         "learning_rate": section.learning_rate,
@@ -68,6 +69,12 @@ def transfer(config: Config, base: Path, report: Any) -> dict[str, Any]:
         write_bytes(folder / FIGURE, picture.getvalue())
     report("transfer", {"summary": summary, "file": folder / FILE, "figure": folder / FIGURE})
     return summary
+
+
+def _without_heads(model: Any) -> dict[str, Any]:
+    """The encoder by its own names, as before there were gates, and the gates."""
+    own = {} if model.gates is None else model.gates.state_dict(prefix="gates.")
+    return {**model.encoder.state_dict(), **own}
 
 
 def _amounts(config: Config) -> tuple[list[Any], list[int]]:

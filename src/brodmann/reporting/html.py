@@ -135,7 +135,7 @@ def cell(block: Matrix, row: int, column: int) -> tuple[str, str]:
     value, shade = block.values[row][column], block.shades[row][column]
     digits = block.digits
     if value is not None and not block.percent and not float(value).is_integer():
-        digits = 1
+        digits = max(1, digits)  # a mean of counts is no count
     text = "–" if value is None else plain(100 * value if block.percent else value, digits)
     style = "" if shade is None else f"--shade:{round(55 * min(max(shade, 0.0), 1.0))}%"
     return text, style

@@ -11,7 +11,7 @@ from brodmann.errors import InputError
 from brodmann.results import Dissociation, HeadScores
 
 # Files of further stages, each with a section of its own.
-MEASURES: tuple[str, ...] = ("covsim", "adaptation", "similarity")
+MEASURES: tuple[str, ...] = ("covsim", "adaptation", "similarity", "meta")
 MEASURES += ("relevance-pairs", "relevance-words", "relevance-groups")
 
 
@@ -29,6 +29,7 @@ class Record:
     scores: HeadScores | None = None
     dissociation: Dissociation | None = None
     measures: dict[str, Any] = field(default_factory=dict)  # what else was measured, by its file
+    gates: list[list[float]] | None = None  # the model's own, (layer, head)
 
     @property
     def tasks(self) -> list[str]:
@@ -84,6 +85,7 @@ def read_record(folder: Path) -> Record:
         log=_lines(folder / "log.jsonl"),
         splits=metrics.get("splits", {}),
         parameters=metrics.get("parameters", {}),
+        gates=metrics.get("gates") or _read(folder / "meta.json").get("gates"),
         scores=HeadScores.load(scores) if scores.is_file() else None,
         dissociation=Dissociation.load(dissociation) if dissociation.is_file() else None,
         measures={

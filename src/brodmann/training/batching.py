@@ -51,10 +51,10 @@ class BatchSource:
             draw = self.stream.next()
             items = {self.names[draw.task]: draw.items}
         groups = [[name] for name in items] if apart else [list(items)]
-        batches = [self._share(items, names).to(device) for names in groups]
+        batches = [self.share(items, names).to(device) for names in groups]
         return batches, {name: len(own) for name, own in items.items()}
 
-    def _share(self, items: Mapping[str, Array], names: Sequence[str]) -> Batch:
+    def share(self, items: Mapping[str, Array], names: Sequence[str]) -> Batch:
         shares = {name: items[name][self.rank :: self.world] for name in names}
         shares = {name: own for name, own in shares.items() if len(own)}
         empty = not shares

@@ -21,8 +21,6 @@ from torch import Tensor, nn
 from brodmann.artifacts import read_json, whole_folder, write_bytes, write_json
 from brodmann.errors import InputError
 
-MOMENTS = ("step", "exp_avg", "exp_avg_sq")
-
 
 def random_state() -> dict[str, Tensor]:
     """Every random generator that a forward pass or a library may draw from."""
@@ -64,28 +62,24 @@ def _listed(value: Any) -> Any:
 
 
 def optimizer_state(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """AdamW's moments by the name of their parameter; parameters never stepped have none."""
+    """The moments by the name of their parameter; parameters never stepped have none."""
     return {
-        f"{name}/{moment}": torch.as_tensor(optimizer.state[parameter][moment])
+        f"{name}/{moment}": torch.as_tensor(value)
         for name, parameter in model.named_parameters()
         if parameter in optimizer.state
-        for moment in MOMENTS
+        for moment, value in optimizer.state[parameter].items()
+        if value is not None
     }
 
 
 def set_optimizer_state(
     model: nn.Module, optimizer: torch.optim.Optimizer, state: dict[str, Tensor]
 ) -> None:
-    for name, parameter in model.named_parameters():
-        if f"{name}/step" in state:
-            optimizer.state[parameter] = {
-                moment: state[f"{name}/{moment}"].to(
-                    "cpu"
-                    if moment == "step" and parameter.device.type == "cpu"
-                    else parameter.device
-                )
-                for moment in MOMENTS
-            }
+    parameters = dict(model.named_parameters())
+    for key, value in state.items():
+        name, _, moment = key.rpartition("/")
+        parameter = parameters[name]
+        optimizer.state[parameter][moment] = value.to(parameter.device)
 
 
 def save_checkpoint(
@@ -120,6 +114,17 @@ def save_checkpoint(
 def checkpoint_folders(folder: Path) -> list[Path]:
     """From the oldest to the newest."""
     return sorted(folder.glob("step-*"))
+
+
+def clear_checkpoints(folder: Path) -> None:
+    """What a finished training leaves in its run folder is its model; a branch stays for others."""
+    place = folder / "checkpoints"
+    for path in checkpoint_folders(place):
+        shutil.rmtree(path)
+    for path in place.glob("best-*.safetensors"):
+        path.unlink()
+    if place.is_dir() and not any(place.iterdir()):
+        place.rmdir()
 
 
 def newest_checkpoint(folder: Path, warn: Callable[[str], None]) -> Path | None:

@@ -32,6 +32,7 @@ from brodmann.models import backbone as backbones
 from brodmann.models.families import REMOVED, kept_heads, layers_of
 from brodmann.models.multitask import MultiTaskModel, Outputs
 from brodmann.models.stored import weights_digest
+from brodmann.models.trained_gates import folded
 from brodmann.training.trainer import fit
 
 SMALLEST = 1e-6  # of an attention probability, before its logarithm
@@ -99,9 +100,9 @@ def make_student(
     except (ValueError, TypeError, RuntimeError) as error:
         raise InputError(f"student: cannot be built ({' '.join(str(error).split())})") from error
     if config.hidden_size == source.config.hidden_size:
-        _start_from_teacher(bare, source)
+        _start_from_teacher(bare, folded(source, teacher.gates))
     settings = copy.copy(teacher.settings)
-    settings.freeze, settings.seed = 0.0, seed
+    settings.freeze, settings.seed, settings.gates = 0.0, seed, ""
     backbone = backbones.Backbone(teacher.settings.backbone, bare, teacher.tokenizer)
     return MultiTaskModel(backbone, list(teacher.specs.values()), settings)
 
@@ -202,8 +203,8 @@ class Distillation(nn.Module):
 
     def forward(self, batch: Batch) -> Outputs:
         with torch.no_grad():
-            taught = self.teacher.to(self.student.device).encoder(batch.inputs, batch.parts)
-        learnt = self.student.encoder(batch.inputs, batch.parts)
+            taught = self.teacher.to(self.student.device).states(batch.inputs, batch.parts)
+        learnt = self.student.states(batch.inputs, batch.parts)
         logits, losses = [], []
         for part, ours, theirs in zip(batch.parts, learnt, taught, strict=True):
             inputs = {name: tensor[part.rows] for name, tensor in batch.inputs.items()}

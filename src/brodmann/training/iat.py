@@ -29,11 +29,18 @@ from torch import Tensor
 from brodmann.artifacts import Array
 from brodmann.data.tasks import Task
 from brodmann.errors import InputError, did_you_mean
-from brodmann.models.families import bare_models, family_of, head_shape, removed_heads
+from brodmann.models.families import bare_models, family_of, head_shape
 from brodmann.models.gates import head_gates
-from brodmann.models.head_slices import PROJECTIONS, HeadSlices, group_size, head_slices
+from brodmann.models.head_slices import (
+    PROJECTIONS,
+    HeadSlices,
+    gate_slices,
+    group_size,
+    head_slices,
+)
 from brodmann.models.measure import example_probes, importance
-from brodmann.models.removal import check_removable, prune_heads
+from brodmann.models.removal import check_apart, check_removable, prune_heads
+from brodmann.models.trained_gates import gone_heads
 from brodmann.results import Head, HeadScores, share_of
 
 VARIANTS = ("important", "random", "ticket_share", "prune")
@@ -98,6 +105,8 @@ class Specialization:
             family_of(bare)
             if settings.variant == "prune":
                 check_removable(bare, [])
+        if settings.variant == "prune":
+            check_apart(bare_models(model))
         total = int(np.prod(head_shape(bare_models(model)[0])))
         if share_of(settings.alpha, total) < 1:
             raise InputError(f"alpha = {settings.alpha} of {total} heads is less than one head")
@@ -115,7 +124,6 @@ class Specialization:
         """The heads of every task, by the settings' variant."""
         settings = self.settings
         bare = bare_models(self.model)[0]
-        gone = [(layer, h) for layer, heads in removed_heads(bare.config).items() for h in heads]
         names = tuple(task.name for task in tasks)
         values = np.zeros((len(names), *head_shape(bare)))
         if settings.variant != "random":
@@ -130,9 +138,11 @@ class Specialization:
                     precision=precision,
                 )
                 values[place] = importance(self.model, probes)
-        scores = HeadScores(names, values, removed=tuple(gone))
+        scores = HeadScores(names, values, removed=tuple(gone_heads(self.model)))
         if settings.variant == "prune":
-            return {ALL_TASKS: scores.least(settings.alpha, group=group_size(bare))}
+            least = scores.least(settings.alpha, group=group_size(bare))
+            check_removable(bare, least)
+            return {ALL_TASKS: least}
         if settings.variant == "random":
             return {
                 name: scores.random(settings.alpha, seed * 1000 + place)
@@ -158,6 +168,11 @@ class Specialization:
                 if slices.parameter.requires_grad:
                     _, known = found.setdefault(id(slices.parameter), (slices, {}))
                     known |= masks  # paths of one encoder share layers
+        free = None if self.model.gates is None else self.model.gates.free
+        if free is not None and free.requires_grad:  # a head's gate moves with it
+            shape = head_shape(bare_models(self.model)[0])
+            masks = {name: _mask(chosen, shape) for name, chosen in self.heads.items()}
+            found[id(free)] = (gate_slices(free, shape), masks)
         self._parts = [_Part(self, slices, masks) for slices, masks in found.values()]
         if not self._parts:
             raise InputError("specialize: all attention is frozen, so no head can be trained")

@@ -164,7 +164,7 @@ class Loop:
                 self._save(keeper, branch=True)
             if self.special is not None and self.special.due(self.progress.step):
                 self._specialize(keeper)
-            self._step(keeper, log)
+            self.one_step(keeper, log)
             step = self.progress.step
             if checkpoint_every and step % checkpoint_every == 0 and step < self.steps:
                 self._save(keeper)
@@ -242,7 +242,7 @@ class Loop:
         before = (step - 1) * self.options.accumulation // self.stream.batches_per_epoch
         return step * self.options.accumulation // self.stream.batches_per_epoch > before
 
-    def _step(self, keeper: Keeper, log: Any) -> None:
+    def one_step(self, keeper: Keeper, log: Any) -> None:
         """One optimizer step over `accumulation` batches (fewer at the very end)."""
         started = time.perf_counter()
         options, step = self.options, self.progress.step

@@ -13,13 +13,14 @@ and the outer gradient is, by `algorithm`,
 | `reptile` | $(\theta - \phi_k) / (\eta k)$, the mean of the inner gradients |
 
 Everything is functional: $\theta$ itself is never written to, and one pair at a time is held in
-memory.
+memory. Parameters named in `still` (gates) take no inner steps: their outer gradient is that of the
+query loss, and `reptile`, which has only the inner steps, leaves them alone.
 
 References: Finn et al. 2017, "Model-Agnostic Meta-Learning"; Nichol et al. 2018, "On First-Order
 Meta-Learning Algorithms".
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import torch
@@ -46,24 +47,36 @@ def adapted(
     steps: int,
     rate: float,
     through: bool = False,
+    still: Collection[str] = (),
 ) -> dict[str, Tensor]:
     """φ after `steps` of SGD from `start`, which stays as it is.
 
     `through` keeps the graph, so that gradients reach `start` through the steps.
     """
-    current = {
-        name: value if through else value.detach().requires_grad_(value.requires_grad)
-        for name, value in start.items()
-    }
+    names = [name for name, value in start.items() if value.requires_grad and name not in still]
+    current = dict(start)
+    if not through:
+        current |= {name: start[name].detach().clone().requires_grad_() for name in names}
+        current |= {
+            name: start[name].detach().requires_grad_(start[name].requires_grad) for name in still
+        }
     for _ in range(steps):
-        moving = {name: value for name, value in current.items() if value.requires_grad}
+        values = [current[name] for name in names]
         gradients = torch.autograd.grad(
-            loss(current, support), list(moving.values()), create_graph=through, allow_unused=True
+            loss(current, support), values, create_graph=through, allow_unused=True
         )
-        for (name, value), gradient in zip(moving.items(), gradients, strict=True):
-            if gradient is not None:
-                moved = value - rate * gradient
-                current[name] = moved if through else moved.detach().requires_grad_()
+        moved = [
+            (name, value, gradient)
+            for name, value, gradient in zip(names, values, gradients, strict=True)
+            if gradient is not None
+        ]
+        if through:
+            current |= {name: value - rate * gradient for name, value, gradient in moved}
+        elif moved:  # in place: new memory for every weight would cost as much as the step itself
+            with torch.no_grad():
+                torch._foreach_add_(
+                    [value for _, value, _ in moved], [grad for _, _, grad in moved], alpha=-rate
+                )
     return current
 
 
@@ -76,14 +89,15 @@ def outer_gradients(
     algorithm: str = "fomaml",
     steps: int,
     rate: float,
+    still: Collection[str] = (),
 ) -> tuple[dict[str, Tensor], float]:
     """The outer gradient of one pair for every parameter that trains, and its query loss."""
     check_algorithm(algorithm)
-    if steps < 0 or not rate > 0:
+    if steps < 0 or not rate > 0:  # an outer gradient without inner steps is a plain one
         raise InputError(f"meta: {steps} inner steps at a rate of {rate}: expected 0 or more, > 0")
     through = algorithm == "maml"
     moving = [name for name, value in start.items() if value.requires_grad]
-    ends = adapted(loss, start, support, steps=steps, rate=rate, through=through)
+    ends = adapted(loss, start, support, steps=steps, rate=rate, through=through, still=still)
     if algorithm == "reptile":
         with torch.no_grad():
             value = float(loss(ends, query))

@@ -46,15 +46,23 @@ def refuse_sharding(made: Any, what: str) -> None:
 
 @contextlib.contextmanager
 def together() -> Iterator[None]:
-    """Processes wait for each other at the end and take leave: one that just exits may abort in
-    the threads of its group while the others still need it."""
+    """Processes find each other at the beginning, where there are several, wait for each other at
+    the end and take leave: one that just exits may abort in the threads of its group while the
+    others still need it."""
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        accelerator()
     try:
         yield
-        if distributed.is_available() and distributed.is_initialized():
-            distributed.barrier()
+        wait()
     finally:
         if distributed.is_available() and distributed.is_initialized():
             distributed.destroy_process_group()
+
+
+def wait() -> None:
+    """For all processes to come here: what the main one has written is there for everybody."""
+    if distributed.is_available() and distributed.is_initialized():
+        distributed.barrier()
 
 
 def is_main() -> bool:

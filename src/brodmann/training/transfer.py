@@ -25,7 +25,7 @@ from brodmann.data.kinds import KINDS
 from brodmann.data.tasks import Task
 from brodmann.errors import InputError
 from brodmann.models.multitask import MultiTaskModel
-from brodmann.models.task_heads import TaskHead, module_key
+from brodmann.models.task_heads import new_head
 from brodmann.results import share_of
 from brodmann.training.trainer import fit
 
@@ -140,8 +140,10 @@ class _Learner:
     def __init__(self, source: MultiTaskModel, task: Task, max_length: int | None) -> None:
         self.task = task
         self.model = source.for_tasks([task], max_length=max_length)
-        self.start: dict[str, Tensor] = {
-            name: value.detach().clone() for name, value in self.model.encoder.state_dict().items()
+        self.start: dict[str, Tensor] = {  # the encoder, and gates where it has some
+            name: value.detach().clone()
+            for name, value in self.model.state_dict().items()
+            if not name.startswith("heads.")
         }
         self.encoded = {
             split: self.model.encode(task.spec, task.splits[split])
@@ -152,10 +154,9 @@ class _Learner:
         self, places: Sequence[int], seed: int, epochs: int, learning_rate: float, precision: str
     ) -> dict[str, float]:
         name, spec = self.task.name, self.task.spec
-        self.model.encoder.load_state_dict(self.start)
-        kind = KINDS[spec.kind]
-        fresh = TaskHead(self.model.config, kind.HEAD, kind.outputs(spec), seed)
-        self.model.heads[module_key(name)].load_state_dict(fresh.state_dict())
+        self.model.load_state_dict(self.start, strict=False)
+        fresh = new_head(self.model.config, spec, seed)
+        self.model.head_of(name).load_state_dict(fresh.state_dict())
         train = [self.task.splits["train"][place] for place in places]
         few = replace(self.task, splits={**self.task.splits, "train": train})
         progress = fit(

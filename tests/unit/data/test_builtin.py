@@ -227,7 +227,8 @@ def test_unknown_names_are_refused() -> None:
         generate("sentimental", sizes={"train": 1})
     assert str(error.value) == (
         "unknown builtin task 'sentimental': expected one of sentiment, opinion, topic, "
-        "acceptability, paraphrase, entailment, similarity, question, entities"
+        "acceptability, paraphrase, entailment, similarity, question, entities, "
+        "team, club"
     )
     with pytest.raises(ValueError) as error:
         generate("topic", "fr", sizes={"train": 1})

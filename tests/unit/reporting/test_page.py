@@ -17,7 +17,7 @@ from brodmann.pipeline.report import read_study, report_on
 from brodmann.reporting.blocks import Bars, Lines, Matrix
 from brodmann.reporting.charts import lines, style, ticks
 from brodmann.reporting.html import bar_places, column_names, embedded, ownership, page
-from brodmann.reporting.sections import relations, sections
+from brodmann.reporting.sections import covsim, sections
 from brodmann.results import HeadScores
 
 NAMES = st.text(min_size=1, max_size=40)
@@ -274,7 +274,7 @@ def test_relations_and_new_tasks_have_their_sections(tmp_path: Path) -> None:
         "arms": {"multi": {"against": None}, "single": {"against": {"per_task": {
             t: {"difference": -0.02, "interval": [-0.03, -0.01]} for t in "ab"}}}},
     }  # fmt: skip
-    again = relations.section(study)
+    again = covsim.section(study)
     assert again is not None
     scatter = again.blocks[2]
     assert list(scatter.points[0]) == [0.2, 2.0, "a"]

@@ -5,6 +5,8 @@ answer, because the suite says how its tasks relate:
 
 - `TWINS` are one skill under two names: the same grammar, other label names, other draws. Whatever
   separates two tasks must find nothing here.
+- `FAMILY` are two tasks that rest on one arbitrary fact, which no pretrained model knows: a start
+  trained on one of them, in any language, must help with the other.
 - `SHARES_NOTHING` are two tasks without a common content word and without a common skill: one
   judges a whole review, the other tags single tokens of news about invented names.
 
@@ -30,6 +32,7 @@ from brodmann.data.builtin import (
     entities,
     names,
     paraphrase,
+    planted,
     question,
     sentiment,
     similarity,
@@ -43,6 +46,7 @@ Maker = Callable[[Random, str, int, str], Row]
 LANGUAGES = ("en", "es")
 TWINS = ("sentiment", "opinion")
 SHARES_NOTHING = ("sentiment", "entities")
+FAMILY = ("team", "club")
 # Tenths of all texts that belong to each split.
 SPLITS = {"train": range(6), "validation": range(6, 8), "test": range(8, 10)}
 # So many draws in a row without a new text mean that the grammar is nearly exhausted.
@@ -130,6 +134,20 @@ TASKS: dict[str, BuiltinTask] = {
         "tagging",
         "Tag people, places, organisations and dates (generated)",
     ),
+    "team": BuiltinTask(
+        "classification",
+        SINGLE,
+        ("red", "blue"),
+        "planted",
+        "Which team is the speaker in? Arbitrary, as in club and in every language (generated)",
+    ),
+    "club": BuiltinTask(
+        "classification",
+        SINGLE,
+        ("red", "blue"),
+        "planted",
+        "The same teams as in team, in other sentences (generated)",
+    ),
 }
 
 MAKERS: dict[str, Maker] = {
@@ -142,6 +160,8 @@ MAKERS: dict[str, Maker] = {
     "similarity": similarity.make,
     "question": question.make,
     "entities": entities.make,
+    "team": planted.make_team,
+    "club": planted.make_club,
 }
 # What is kept in balance: the labels, or the scores, or whether a value or a name is asked for.
 TARGETS = {"similarity": len(similarity.SCORES), "question": 2, "entities": 1}
@@ -156,6 +176,8 @@ GRAMMARS: dict[str, dict[str, Any]] = {
     "similarity": similarity.GRAMMAR,
     "question": question.GRAMMAR,
     "entities": entities.GRAMMAR,
+    "team": planted.GRAMMAR,
+    "club": planted.GRAMMAR,
 }
 
 
@@ -244,6 +266,7 @@ def fingerprint(name: str) -> str:
 
 
 __all__ = [
+    "FAMILY",
     "LANGUAGES",
     "SHARES_NOTHING",
     "SPLITS",

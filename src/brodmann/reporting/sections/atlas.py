@@ -2,8 +2,10 @@
 
 from typing import Any
 
+from brodmann.analysis.axes import pooled_maps
 from brodmann.reporting.blocks import Atlas, Section, Words
 from brodmann.reporting.record import Record, Study
+from brodmann.reporting.sections.languages import pairs_of
 
 
 def section(study: Study) -> Section | None:
@@ -23,6 +25,10 @@ def section(study: Study) -> Section | None:
     alpha = first.dissociation.alpha if first.dissociation else 0.3
     maps = {name: run.scores for name, run in mapped.items() if run.scores is not None}
     measured = {name: _measured(run) for name, run in mapped.items()}
+    pairs = pairs_of(first)
+    if {len({pair[axis] for pair in pairs}) > 1 for axis in (0, 1)} == {True}:
+        maps |= pooled_maps(pairs, first.scores)  # to be chosen like another run
+        measured |= {name: [] for name in maps if name not in measured}
     return Section("atlas", "Atlas of heads", [Words(text), Atlas(maps, measured, alpha)])
 
 

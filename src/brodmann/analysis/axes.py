@@ -1,0 +1,143 @@
+r"""Do heads specialise by task or by language?
+
+Pairs of task and language, each with its map of heads, are compared along two axes: the same task
+in another language, and another task in the same language. For every kind of comparison
+
+- the overlap $|H_A \cap H_B| / K$ of the top heads and Spearman's $\rho$ of all importances, and
+- the pairwise dissociation $RP_i(H_j) - RP_i(H_i)$ (Li et al. 2023, eq. 5): how much more a pair
+  suffers from losing its own heads than those of the other,
+
+are averaged. Heads that serve a task in whatever language overlap along the first axis and
+dissociate along the second. Whether the two overlaps differ is tested by giving the pairs each
+other's maps at random (permutation, two-sided); with few pairs even perfect specialisation cannot
+reach a small p, so the smallest one possible is given beside it.
+"""
+
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from brodmann.analysis.dissociation import overlap
+from brodmann.artifacts import Array
+from brodmann.results import Dissociation, HeadScores
+
+AXES = ("same task, other language", "same language, other task", "both differ")
+PERMUTATIONS = 5000
+
+
+def kind_of(one: tuple[str, str], other: tuple[str, str]) -> str | None:
+    """Which comparison two pairs (task, language) are; None for a pair with itself."""
+    same_task, same_language = one[0] == other[0], one[1] == other[1]
+    if same_task and same_language:
+        return None
+    return AXES[0] if same_task else AXES[1] if same_language else AXES[2]
+
+
+def specialization_axes(
+    pairs: Sequence[tuple[str, str]],
+    scores: HeadScores,
+    alpha: float,
+    dissociation: Dissociation | None = None,
+    *,
+    seed: int = 0,
+) -> dict[str, Any] | None:
+    """Means by kind of comparison, and the test; None without both axes.
+
+    `pairs[i]` is the (task, language) of `scores.tasks[i]`.
+    """
+    kinds = [[kind_of(a, b) for b in pairs] for a in pairs]
+    present = {kind for row in kinds for kind in row}
+    if not {AXES[0], AXES[1]} <= present:
+        return None
+    tops = overlap([scores.top(alpha, task) for task in scores.tasks])
+    ranks = _spearman(scores.values.reshape(len(scores.tasks), -1))
+    table: dict[str, dict[str, Any]] = {}
+    for kind in AXES:
+        places = [(i, j) for i, row in enumerate(kinds) for j, k in enumerate(row) if k == kind]
+        if not places:
+            continue
+        separated = [] if dissociation is None else [dissociation.pairwise[i][j] for i, j in places]
+        defined = [value for value in separated if value is not None]
+        table[kind] = {
+            "comparisons": len(places) // 2,
+            "overlap": float(np.mean([tops[i][j] for i, j in places])),
+            "spearman": float(np.mean([ranks[i, j] for i, j in places])),
+            "dissociation": float(np.mean(defined)) if defined else None,
+        }
+    observed = table[AXES[0]]["overlap"] - table[AXES[1]]["overlap"]
+    return {
+        "alpha": alpha,
+        "axes": table,
+        "difference": observed,
+        "p": _permutation_p(np.asarray(tops), pairs, observed, seed),
+        "smallest_p": smallest_p(pairs, seed),
+    }
+
+
+def smallest_p(pairs: Sequence[tuple[str, str]], seed: int = 0) -> float:
+    """What the test gives for maps that are perfectly a task's, or a language's, alone."""
+    found = []
+    for axis in (0, 1):
+        perfect = np.array([[float(a[axis] == b[axis]) for b in pairs] for a in pairs])
+        observed = _difference(perfect, *_masks(pairs))
+        found.append(_permutation_p(perfect, pairs, observed, seed))
+    return min(found)
+
+
+def pooled_maps(pairs: Sequence[tuple[str, str]], scores: HeadScores) -> dict[str, HeadScores]:
+    """A map a task over its languages, and a map a language over its tasks.
+
+    Every pair's scores count with equal weight: they are divided by their sum first.
+    """
+    totals = np.abs(scores.values).sum(axis=(1, 2), keepdims=True)
+    shares = scores.values / np.where(totals > 0, totals, 1)
+    found = {}
+    for axis, title in enumerate(("tasks, over languages", "languages, over tasks")):
+        names = list(dict.fromkeys(pair[axis] for pair in pairs))
+        values = [
+            shares[[place for place, pair in enumerate(pairs) if pair[axis] == name]].mean(axis=0)
+            for name in names
+        ]
+        found[title] = HeadScores(tuple(names), np.array(values), scores.settings, scores.removed)
+    return found
+
+
+def _spearman(values: Array) -> Array:
+    from scipy.stats import rankdata
+
+    ranks = np.apply_along_axis(rankdata, 1, values)
+    return np.atleast_2d(np.corrcoef(ranks))
+
+
+def _permutation_p(
+    tops: Array, pairs: Sequence[tuple[str, str]], observed: float, seed: int
+) -> float:
+    """Of all orders of the pairs where there are few, of random ones otherwise."""
+    first, second = _masks(pairs)
+    generator = np.random.default_rng(seed)
+    count = len(pairs)
+    every = math.factorial(count) <= PERMUTATIONS
+    orders: Iterable[Any] = (
+        itertools.permutations(range(count))
+        if every
+        else (generator.permutation(count) for _ in range(PERMUTATIONS))
+    )
+    reached = total = 0
+    for order in orders:
+        drawn = tops[np.ix_(order, order)]
+        reached += abs(_difference(drawn, first, second)) >= abs(observed) - 1e-12
+        total += 1
+    return reached / total if every else (reached + 1) / (total + 1)
+
+
+def _masks(pairs: Sequence[tuple[str, str]]) -> tuple[Array, Array]:
+    kinds = [[kind_of(a, b) for b in pairs] for a in pairs]
+    first, second = (np.array([[k == kind for k in row] for row in kinds]) for kind in AXES[:2])
+    return first, second
+
+
+def _difference(tops: Array, first: Array, second: Array) -> float:
+    return float(tops[first].mean() - tops[second].mean())

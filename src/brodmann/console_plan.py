@@ -1,0 +1,96 @@
+"""Plans and reproductions in the terminal."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from rich.markup import escape
+from rich.table import Table
+
+from brodmann.recipes import beside
+
+
+def plan_parts(plan: dict[str, Any]) -> Iterator[Any]:
+    """A row a stage: operations, planned time and, once it has run, what it took."""
+    counts = plan["parameters"]
+    yield (
+        f"{counts['total'] / 1e6:.1f} M parameters, {counts['trainable'] / 1e6:.1f} M trained; "
+        f"{plan['steps']:,} steps, {plan['tokens']['training'] / 1e6:.2f} M tokens trained on, "
+        f"{plan['tokens']['read'] / 1e6:.2f} M read"
+    )
+    table = Table(title="plan", title_justify="left", header_style="bold", box=None)
+    headings = ["stage", "operations", "time"]
+    took = (plan.get("took") or {}).get("seconds", {})
+    if took:
+        headings += ["took", "off by"]
+    for heading in headings:
+        table.add_column(heading, justify="left" if heading == "stage" else "right", no_wrap=True)
+    totals = [0.0, 0.0]
+    for stage, seconds in plan["seconds"].items():
+        cells = [stage, f"{plan['operations'][stage]:.2g}", duration(seconds)]
+        totals[0] += seconds
+        if took:
+            cells += _beside(seconds, took.get(stage))
+            totals[1] += took.get(stage, 0.0)
+        table.add_row(*cells)
+    cells = ["all", f"{sum(plan['operations'].values()):.2g}", duration(totals[0])]
+    table.add_row(*cells, *(_beside(totals[0], totals[1]) if took else []))
+    yield table
+    memory = plan["memory"]
+    words = (
+        f"memory: {memory['process'] / 1e9:.2f} GB for the process; weights, gradients and moments "
+        f"{memory['weights'] / 1e9:.2f} GB, activations {memory['activations'] / 1e9:.2f} GB"
+    )
+    measured = (plan.get("took") or {}).get("memory")
+    yield words + (f"; it reached {measured / 1e9:.2f} GB" if measured else "")
+
+
+def plan_of_many_parts(plan: dict[str, Any]) -> Iterator[Any]:
+    table = Table(title="plan", title_justify="left", header_style="bold", box=None)
+    for heading in ("run", "operations", "time"):
+        table.add_column(heading, justify="left" if heading == "run" else "right")
+    for cell in plan["cells"]:
+        table.add_row(escape(cell["label"]), f"{cell['operations']:.2g}", duration(cell["seconds"]))
+    table.add_row("all", f"{plan['operations']:.2g}", duration(plan["seconds"]))
+    yield table
+    yield (
+        f"{plan['runs']} runs, {plan['calibrated']} of them measured (others differ in the seed "
+        f"alone); {plan['memory'] / 1e9:.2f} GB"
+    )
+
+
+def _beside(planned: float, seconds: float | None) -> list[str]:
+    if not seconds:
+        return ["–", "–"]
+    return [duration(seconds), f"{100 * (planned / seconds - 1):+.0f} %"]
+
+
+def duration(seconds: float) -> str:
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    minutes = seconds / 60
+    return f"{minutes:.0f} min" if minutes < 100 else f"{minutes / 60:,.1f} h"
+
+
+def recipes_table(rows: list[dict[str, Any]]) -> Table:
+    table = Table(title="tables and figures", title_justify="left", header_style="bold", box=None)
+    for heading in ("name", "shows", "recipe", "done"):
+        table.add_column(heading, no_wrap=heading == "name")
+    for row in rows:
+        recipe = row["recipe"] or "none yet"
+        table.add_row(row["name"], row["shows"], recipe, ", ".join(row["done"]) or "–")
+    return table
+
+
+def reproduced_table(document: dict[str, Any]) -> Table:
+    """Ours, and in brackets the paper's."""
+    view, ours = document["view"], document["ours"]
+    title = f"{view['name']}: {view['shows']} (in brackets: the paper)"
+    table = Table(title=escape(title), title_justify="left", header_style="bold", box=None)
+    columns = list(dict.fromkeys(column for row in ours.values() for column in row))
+    table.add_column("")
+    for column in columns:
+        table.add_column(escape(column), justify="right")
+    for row in dict.fromkeys([*ours, *view["paper"]]):
+        mine, theirs = ours.get(row, {}), view["paper"].get(row, {})
+        table.add_row(escape(row), *(beside(mine.get(c), theirs.get(c)) for c in columns))
+    return table

@@ -1,0 +1,371 @@
+"""Meta-learning over pairs of task and language: train a start, test it on pairs it never saw.
+
+In the run folder: `seed-N/meta` and `seed-N/multitask` with their models and checkpoints,
+`meta.jsonl` with a row a measurement, `meta.json` with what they come to, and `model/`, the start
+that the first seed has learnt, for every other command.
+"""
+
+import copy
+import json
+import math
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from brodmann.analysis.statistics import mean_and_spread, paired_interval
+from brodmann.artifacts import digest, read_json, write_json, write_text
+from brodmann.config import Config, MetaSection
+from brodmann.data.tasks import Task
+from brodmann.errors import InputError, Interrupted, did_you_mean
+from brodmann.pipeline.run import one_process
+from brodmann.pipeline.run_folder import check_folder, opened, timed
+from brodmann.pipeline.train import build_model, check_methods, tasks_of
+from brodmann.results import LOWER_IS_BETTER, share_of
+
+ROWS = "meta.jsonl"
+FILE = "meta.json"
+RATES = "rates.json"
+PRETRAINED, MULTITASK, META = "pretrained", "multitask", "meta"
+OUTER = {"unseen", "tuning", "seeds", "shots", "curve", "rates", "against", "off"}
+
+
+def meta(config: Config, base: Path, report: Any) -> dict[str, Any]:
+    """Meta-train, train what it is compared with, adapt all of them to the unseen pairs."""
+    from brodmann.models.families import head_shape
+    from brodmann.models.stored import is_model_folder
+    from brodmann.training.meta_test import support_of
+    from brodmann.training.meta_trainer import Meta, episode_sources
+    from brodmann.training.stopping import StopSignals
+
+    section = config.meta
+    if section is None:
+        raise InputError('no [meta] table: add one, for example unseen = ["sentiment-es"]')
+    one_process("meta")
+    settings = Meta(**section.model_dump(exclude=OUTER))
+    _check(config, section)
+    report("stage", {"text": "reading tasks"})
+    tasks = {task.name: task for task in tasks_of(config, base)}
+    seen, unseen, tuning = _divided(section, tasks)
+    report("tasks", {"tasks": list(tasks.values())})
+    episode_sources(seen, settings)  # what can be wrong, before anything is written
+    for task in [*unseen, *([] if tuning is None else [tuning])]:
+        support_of(task, max(section.shots), 0)
+    report("stage", {"text": f"loading {config.model.backbone}"})
+    model = _with_every_task(build_model(config, seen), tasks)
+    heads = math.prod(head_shape(model.bare_models()[0])) if section.off else 0
+    if section.off and not share_of(section.off, heads):
+        raise InputError(f"[meta]: off = {section.off} of {heads} heads is less than one")
+    del model
+    check_folder(config, list(tasks.values()))
+    with opened(config, list(tasks.values())) as folder, StopSignals() as signals:
+        rows = _stored(folder / ROWS, len(section.shots) * len(section.curve))
+        rates = read_json(folder / RATES)["rates"] if (folder / RATES).is_file() else {}
+        for seed in range(section.seeds):
+            starts = _starts(folder, config, settings, seen, seed, report, signals)
+            if not rates:
+                rates = _tuned(starts, tuning, section, config, report, signals)
+                write_json(folder / RATES, {"rates": rates})
+            if seed == 0 and not is_model_folder(folder / "model"):
+                _with_every_task(starts[META], tasks).save_pretrained(folder / "model")
+            _test(folder, config, starts, unseen, seed, rates, rows, signals, report)
+        result = summary(section, rows, rates, {task.name: task for task in unseen}, seen)
+        result["gates"] = _gates(folder)
+        write_json(folder / FILE, result)
+        report("meta", {"result": result, "file": folder / FILE})
+    return result
+
+
+def _check(config: Config, section: MetaSection) -> None:
+    check_methods(config, "meta")
+    if config.specialize is not None:
+        raise InputError("[meta]: does not go with [specialize]")
+    if config.training.gradient_checkpointing:
+        raise InputError("[meta]: does not go with training.gradient_checkpointing")
+    if config.training.max_steps is not None:
+        raise InputError(
+            "[meta]: training.max_steps: plain training reads as much as meta-training"
+        )
+    if sorted(set(section.curve)) != section.curve or section.curve[0] < 0:
+        raise InputError(f"[meta]: curve = {section.curve}: expected numbers of steps, rising")
+
+
+def _divided(
+    section: MetaSection, tasks: Mapping[str, Task]
+) -> tuple[list[Task], list[Task], Task | None]:
+    """(trained on, kept for the test, the one that chooses the rates)."""
+    named = [*section.unseen, *([section.tuning] if section.tuning else [])]
+    for name in named:
+        if name not in tasks:
+            raise InputError(f"[meta]: no task '{name}'{did_you_mean(name, tasks)}")
+    if section.tuning in section.unseen or len(set(section.unseen)) < len(section.unseen):
+        raise InputError("[meta]: 'unseen' and 'tuning' name a task twice")
+    if len(section.rates) > 1 and section.tuning is None:
+        raise InputError("[meta]: several rates: name a pair that chooses among them, 'tuning'")
+    seen = [task for name, task in tasks.items() if name not in named]
+    if not seen:
+        raise InputError("[meta]: every task is kept for the test: leave some to train on")
+    return seen, [tasks[name] for name in section.unseen], tasks.get(section.tuning or "")
+
+
+def _starts(
+    folder: Path,
+    config: Config,
+    settings: Any,
+    seen: list[Task],
+    seed: int,
+    report: Any,
+    signals: Any,
+) -> dict[str, Any]:
+    """Every start of one seed, trained now or read."""
+    from brodmann.models.multitask import MultiTaskModel
+    from brodmann.models.stored import is_model_folder
+    from brodmann.training.checkpoint import clear_checkpoints
+    from brodmann.training.meta_trainer import meta_train
+    from brodmann.training.trainer import fit
+
+    assert config.meta is not None
+    seeded = config.model_copy(update={"seed": config.seed + seed})
+    starts: dict[str, Any] = {}
+    for name in (*config.meta.against, META):
+        place = folder / f"seed-{seed}" / name
+        if is_model_folder(place / "model"):
+            starts[name] = MultiTaskModel.from_pretrained(place / "model")
+            continue
+        _stop_if_asked(signals)
+        model = build_model(seeded, seen)
+        _switch_off(model, config, seen, seeded.seed)
+        if name == META:
+            report("stage", {"text": f"seed {seed}: meta-training on {len(seen)} pairs"})
+            with timed(folder, f"seed {seed}: meta-training"):
+                meta_train(
+                    model,
+                    seen,
+                    settings,
+                    folder=place,
+                    precision=config.training.precision,
+                    seed=seeded.seed,
+                    report=report,
+                )
+        elif name == MULTITASK:
+            report("stage", {"text": f"seed {seed}: plain training on {len(seen)} pairs"})
+            options = config.training.model_dump(exclude={"gradient_checkpointing"})
+            size = config.training.batch_size * config.training.accumulation
+            options |= {"max_steps": max(1, settings.examples() // size), "keep": "last"}
+            options |= {
+                "epochs": _epochs(seen, settings.examples()),
+                "evaluate_every": 10**9,
+            }  # at the end alone
+            with timed(folder, f"seed {seed}: plain training"):
+                fit(model, seen, folder=place, report=report, seed=seeded.seed, **options)
+        if name != PRETRAINED:
+            model.save_pretrained(place / "model")
+            clear_checkpoints(place)
+        starts[name] = model.eval()
+    return starts
+
+
+def _with_every_task(model: Any, tasks: Mapping[str, Task]) -> Any:
+    """A copy that knows also the pairs kept apart, for the commands that read a run folder."""
+    from brodmann.training.meta_test import nearest
+
+    whole = copy.deepcopy(model)
+    for task in tasks.values():
+        if task.name not in whole.specs:
+            whole.add_task(task, like=nearest(whole, task))
+    return whole
+
+
+def _stop_if_asked(signals: Any) -> None:
+    if signals.received:
+        text = "stopped: the same command goes on from here"
+        raise Interrupted(text, int(signals.received))
+
+
+def _epochs(tasks: list[Task], examples: int) -> int:
+    """As many passes as hold the examples that meta-training reads."""
+    return -(-examples // sum(len(task.splits["train"]) for task in tasks)) + 1
+
+
+def _switch_off(model: Any, config: Config, seen: list[Task], seed: int) -> None:
+    """The pruning mask: the least important heads of all pairs together, before any training."""
+    from brodmann.analysis.importance import head_importance
+
+    assert config.meta is not None
+    if not config.meta.off:
+        return
+    scores = head_importance(
+        model,
+        seen,
+        examples=config.map.examples,
+        precision=config.training.precision,
+        seed=seed,
+    )
+    model.switch_off(scores.least(config.meta.off))
+
+
+def _tuned(
+    starts: Mapping[str, Any],
+    tuning: Task | None,
+    section: MetaSection,
+    config: Config,
+    report: Any,
+    signals: Any,
+) -> dict[str, Any]:
+    """For every start the rate that does best on a pair which is not in the test."""
+    from brodmann.training.meta_test import DivergedError, meta_test
+
+    if tuning is None:
+        return {start: {"chosen": section.rates[0], "tried": {}} for start in starts}
+    total = len(starts) * len(section.rates)
+    report("measuring starts", {"what": f"choosing rates on {tuning.name}", "examples": total})
+    found: dict[str, Any] = {}
+    for name, start in starts.items():
+        tried: dict[float, float] = {}
+        sign = -1 if tuning.spec.metric in LOWER_IS_BETTER else 1
+        for rate in section.rates:
+            _stop_if_asked(signals)
+            try:
+                rows = meta_test(
+                    {name: start},
+                    tuning,
+                    shots=[max(section.shots)],
+                    at=[section.curve[-1]],
+                    rates={name: rate},
+                    seed=config.seed,
+                    precision=config.training.precision,
+                )
+                tried[rate] = rows[0]["score"]
+            except DivergedError as error:
+                report("note", {"text": f"{name}: {error}"})
+            report("measuring goes on", {"items": 1})
+        if not tried:
+            raise InputError(f"[meta]: '{name}' diverges at every rate of {section.rates}")
+        best = max(tried, key=lambda rate: (sign * tried[rate], -rate))
+        found[name] = {"chosen": best, "tried": {f"{r:g}": v for r, v in tried.items()}}
+    return found
+
+
+def _stored(path: Path, each: int) -> list[dict[str, Any]]:
+    """Rows that an earlier sitting has left; a pair that was not written to the end is done again.
+
+    A start's test on a pair is `each` rows.
+    """
+    rows: list[dict[str, Any]] = []
+    for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else []:
+        try:
+            rows.append(json.loads(line))
+        except json.JSONDecodeError:
+            continue
+    counts = Counter((row["pair"], row["start"], row["seed"]) for row in rows)
+    whole = [row for row in rows if counts[row["pair"], row["start"], row["seed"]] == each]
+    if rows:
+        write_text(path, "".join(json.dumps(row) + "\n" for row in whole))
+    return whole
+
+
+def _test(
+    folder: Path,
+    config: Config,
+    starts: Mapping[str, Any],
+    unseen: list[Task],
+    seed: int,
+    rates: Mapping[str, Any],
+    rows: list[dict[str, Any]],
+    signals: Any,
+    report: Any,
+) -> None:
+    from brodmann.training.meta_test import meta_test
+
+    section = config.meta
+    assert section is not None
+    done = {(row["pair"], row["start"], row["seed"]) for row in rows}
+    wanted = [
+        (task, name)
+        for task in unseen
+        for name in starts
+        if (task.name, name, config.seed + seed) not in done
+    ]
+    if not wanted:
+        return
+
+    def stop() -> None:
+        if signals.received:
+            text = f"stopped after {len(rows)} rows: the same command goes on from here"
+            raise Interrupted(text, int(signals.received))
+
+    report("measuring starts", {"what": f"seed {seed}: unseen pairs", "examples": len(wanted)})
+    for task, name in wanted:
+        found = meta_test(
+            {name: starts[name]},
+            task,
+            shots=section.shots,
+            at=section.curve,
+            rates={name: rates[name]["chosen"]},
+            seed=config.seed + seed,
+            precision=config.training.precision,
+            stop=stop,
+        )
+        with open(folder / ROWS, "a", encoding="utf-8") as file:
+            file.write("".join(json.dumps(row, allow_nan=False) + "\n" for row in found))
+        rows += found
+        report("measuring goes on", {"items": 1})
+
+
+def summary(
+    section: MetaSection,
+    rows: list[dict[str, Any]],
+    rates: Mapping[str, Any],
+    unseen: Mapping[str, Task],
+    seen: list[Task],
+) -> dict[str, Any]:
+    """Every unseen pair: scores by shots, steps and start, and meta-training against the others."""
+    trained_heads = {task.spec.output_head for task in seen}
+    pairs: dict[str, Any] = {}
+    for name, task in unseen.items():
+        table = []
+        for shots in section.shots:
+            for steps in section.curve:
+                scores = {
+                    start: {
+                        row["seed"]: row["score"]
+                        for row in rows
+                        if (row["pair"], row["start"], row["shots"], row["steps"])
+                        == (name, start, shots, steps)
+                    }
+                    for start in (*section.against, META)
+                }
+                entry: dict[str, Any] = {"shots": shots, "steps": steps, "starts": {}}
+                for start, by_seed in scores.items():
+                    values = [by_seed[seed] for seed in sorted(by_seed)]
+                    entry["starts"][start] = {"scores": values, "mean": mean_and_spread(values)}
+                ours = [scores[META][seed] for seed in sorted(scores[META])]
+                entry["differences"] = {
+                    start: paired_interval(ours, entry["starts"][start]["scores"])
+                    for start in section.against
+                }
+                table.append(entry)
+        pairs[name] = {
+            "metric": task.spec.metric,
+            "language": task.spec.language,
+            "head": task.spec.output_head,
+            "new_head": task.spec.output_head not in trained_heads,
+            "table": table,
+        }
+    return {
+        "trained_on": [task.name for task in seen],
+        "tuning": section.tuning,
+        "settings_tried": len(section.rates),
+        "rates": dict(rates),
+        "seeds": section.seeds,
+        "pairs": pairs,
+        "rows": digest(rows),
+    }
+
+
+def _gates(folder: Path) -> list[list[float]] | None:
+    """ξ of the first seed's start, for the report."""
+    from brodmann.models.multitask import MultiTaskModel
+
+    own = MultiTaskModel.from_pretrained(folder / "model").gates
+    return None if own is None else own().detach().tolist()

@@ -1,0 +1,105 @@
+"""Recipes: the papers' experiments as configurations, with the tables and figures made of them.
+
+A recipe is an ordinary configuration (one file here, runnable by its own command, at a small scale)
+with a `[recipe]` table: whose experiment it is, what it varies, what to change for the paper's own
+scale, and its views, each a table or figure of the paper with the paper's numbers as data.
+`index.toml` lists every table and figure that should have one.
+"""
+
+import tomllib
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from brodmann.errors import InputError, did_you_mean
+
+PAPERS = {
+    "SPEC": "Li et al. 2023, Interpreting and Exploiting Functional Specialization",
+    "MESH": "Gupta et al., Multi-head Efficiency in XTREME",
+    "CAMTL": "Pilault et al. 2021, Conditionally Adaptive Multi-Task Learning",
+    "HMNET": "Fei et al. 2022, Coarse-to-Fine: Hierarchical Multi-task Learning",
+}
+Numbers = dict[str, dict[str, float | None]]  # row → column → value
+
+
+def beside(mine: float | None, theirs: float | None) -> str:
+    """Our number, and the paper's in brackets where it has one."""
+    first = "–" if mine is None else f"{mine:.1f}"
+    return first if theirs is None else f"{first} ({theirs:.1f})"
+
+
+@dataclass(frozen=True)
+class View:
+    """One table or figure."""
+
+    name: str  # spec-table3
+    shows: str
+    reader: str  # a function of `readers.py`
+    paper: Numbers = field(default_factory=dict)
+    note: str = ""  # how ours differs by construction
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One experiment."""
+
+    name: str  # its file
+    path: Path
+    paper: str
+    varies: str
+    views: tuple[View, ...]
+    at_paper_scale: dict[str, Any] = field(default_factory=dict)  # setting → value
+    needs: tuple[str, ...] = ()  # recipes whose runs it starts from
+    relate: tuple[str, ...] = ()  # ways of relating tasks, where that is the experiment
+
+
+@cache
+def recipes() -> tuple[Recipe, ...]:
+    folder = Path(str(resources.files(__name__)))
+    return tuple(_read(path) for path in sorted(folder.glob("*.toml")) if path.name != "index.toml")
+
+
+def _read(path: Path) -> Recipe:
+    described = tomllib.loads(path.read_text(encoding="utf-8"))["recipe"]
+    views = tuple(View(**view) for view in described.get("views", ()))
+    return Recipe(
+        name=path.stem,
+        path=path,
+        paper=described["paper"],
+        varies=described["varies"],
+        views=views,
+        at_paper_scale=described.get("at_paper_scale", {}),
+        needs=tuple(described.get("needs", ())),
+        relate=tuple(described.get("relate", ())),
+    )
+
+
+@cache
+def index() -> dict[str, str]:
+    """Every table and figure of the papers that should have a recipe, and what it shows."""
+    text = resources.files(__name__).joinpath("index.toml").read_text(encoding="utf-8")
+    found: dict[str, str] = {}
+    for paper, views in tomllib.loads(text).items():
+        found |= {f"{paper}-{name}": shows for name, shows in views.items()}
+    return found
+
+
+def missing() -> list[str]:
+    known = {view.name for recipe in recipes() for view in recipe.views}
+    return [name for name in index() if name not in known]
+
+
+def find(name: str) -> tuple[Recipe, list[View]]:
+    """A recipe with all its views, or the one view that is named."""
+    for recipe in recipes():
+        if recipe.name == name:
+            return recipe, list(recipe.views)
+        for view in recipe.views:
+            if view.name == name:
+                return recipe, [view]
+    if name in index():
+        raise InputError(f"{name} ({index()[name]}): has no recipe yet")
+    known = [*(recipe.name for recipe in recipes()), *index()]
+    raise InputError(f"unknown table, figure or recipe '{name}'{did_you_mean(name, known)}")

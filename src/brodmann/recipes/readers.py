@@ -1,0 +1,390 @@
+"""From a recipe's results to the rows and columns of a table or figure, in the paper's units."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from brodmann.analysis.link import linked, pairs_of
+from brodmann.errors import InputError
+from brodmann.recipes import Numbers
+
+Reader = Callable[[dict[str, Any]], Numbers]
+
+
+def pair_dissociation(grid: dict[str, Any]) -> Numbers:
+    """Every pair: D, percent."""
+    return {_pair(cell): {"D": _percent(cell["dissociation"]["mean"])} for cell in _done(grid)}
+
+
+def dual_task(grid: dict[str, Any]) -> Numbers:
+    """Every pair: D of both tasks."""
+    return {
+        _pair(cell): {
+            "D_A": _percent(cell["dissociation"]["per_task"][0]),
+            "D_B": _percent(cell["dissociation"]["per_task"][1]),
+        }
+        for cell in _done(grid)
+    }
+
+
+def pruned_scores(grid: dict[str, Any]) -> Numbers:
+    """A row a task whose heads are off (and random heads, nothing, D), a column a task."""
+    found = _one(grid)["dissociation"]
+    names = found["tasks"]
+    rows: Numbers = {
+        f"without {off}": {
+            task: _percent(found["performance"][i][j]) for i, task in enumerate(names)
+        }
+        for j, off in enumerate(names)
+    }
+    for title, key in (("random", "random"), ("base", "base"), ("D", "per_task")):
+        rows[title] = {task: _percent(found[key][i]) for i, task in enumerate(names)}
+    return rows
+
+
+def pairwise_dissociation(grid: dict[str, Any]) -> Numbers:
+    """A row the other task B, a column the task A."""
+    return _square(grid, "pairwise")
+
+
+def overlapping_heads(grid: dict[str, Any]) -> Numbers:
+    return _square(grid, "overlap")
+
+
+def heads_per_layer(grid: dict[str, Any]) -> Numbers:
+    """A row a task, a column a layer."""
+    found = _one(grid)["dissociation"]
+    return {
+        task: {f"layer {layer}": float(count) for layer, count in enumerate(counts)}
+        for task, counts in zip(found["tasks"], found["heads_per_layer"], strict=True)
+    }
+
+
+def case_averages(grid: dict[str, Any]) -> Numbers:
+    """A row a case, over its seeds: the average over tasks and its spread over tasks."""
+    rows: Numbers = {}
+    for case, cells in _cases(grid).items():
+        scores = np.array([[e["score"] for e in c["splits"]["validation"].values()] for c in cells])
+        rows[case] = {
+            "average": _percent(float(scores.mean())),
+            "task σ": _percent(float(scores.std(axis=1, ddof=1).mean())),
+        }
+    return rows
+
+
+def case_scores(grid: dict[str, Any]) -> Numbers:
+    """A row a case, a column a task, and the average."""
+    rows: Numbers = {}
+    for case, cells in _cases(grid).items():
+        tasks = list(cells[0]["splits"]["validation"])
+        means = {
+            task: float(np.mean([c["splits"]["validation"][task]["score"] for c in cells]))
+            for task in tasks
+        }
+        rows[case] = {task: _percent(value) for task, value in means.items()}
+        rows[case]["average"] = _percent(float(np.mean(list(means.values()))))
+    return rows
+
+
+def arm_averages(comparison: dict[str, Any]) -> Numbers:
+    """A row an arm: the average, and how many tasks it improves."""
+    rows: Numbers = {}
+    for arm, found in comparison["arms"].items():
+        against = found.get("against") or {}
+        rows[arm] = {"average": _percent(found["average"][0])}
+        if "improved" in against:
+            rows[arm]["tasks improved"] = float(against["improved"])
+    return rows
+
+
+def arm_scores(comparison: dict[str, Any]) -> Numbers:
+    """A row an arm, a column a task."""
+    return {
+        arm: {task: _percent(mean) for task, (mean, _) in found["per_task"].items()}
+        for arm, found in comparison["arms"].items()
+    }
+
+
+def arm_dissociation(comparison: dict[str, Any]) -> Numbers:
+    return {
+        arm: {"D": _percent(found["dissociation"][0])}
+        for arm, found in comparison["arms"].items()
+        if found.get("dissociation") is not None
+    }
+
+
+def few_shot(summary: dict[str, Any]) -> Numbers:
+    """A row a start, a column a task with a number of examples."""
+    rows: Numbers = {}
+    for task, amounts in summary["tasks"].items():
+        for amount, starts in amounts.items():
+            for start, entry in starts.items():
+                rows.setdefault(start, {})[f"{task}, {amount}"] = _percent(entry["mean"][0])
+    return rows
+
+
+def relevance_words(found: dict[str, Any]) -> Numbers:
+    return _relevance(found["words"])
+
+
+def relevance_pairs(found: dict[str, Any]) -> Numbers:
+    return _relevance(found["pairs"])
+
+
+def influence(found: dict[str, Any]) -> Numbers:
+    """Of the first task: what each other does to it, and it to them."""
+    names, matrix = found["pairs"]["tasks"], found["pairs"]["matrix"]
+    return {
+        f"others on {names[0]}": {n: _percent(matrix[i][0]) for i, n in enumerate(names) if i},
+        f"{names[0]} on others": {n: _percent(matrix[0][i]) for i, n in enumerate(names) if i},
+    }
+
+
+def link_dse(found: dict[str, Any]) -> Numbers:
+    return _linked(found, "dse")
+
+
+def link_cra(found: dict[str, Any]) -> Numbers:
+    return _linked(found, "cra")
+
+
+def link_ahp(found: dict[str, Any]) -> Numbers:
+    return _linked(found, "ahp")
+
+
+def scores_over_training(grid: dict[str, Any]) -> Numbers:
+    """A row a case, a column an evaluation: the mean score over tasks and seeds."""
+    return {
+        case: {
+            f"step {step}": _percent(float(np.mean([dict(curve)[step] for curve in curves])))
+            for step in [step for step, _ in curves[0]]
+        }
+        for case, curves in (
+            (
+                case,
+                [
+                    [(e["step"], e["mean"]) for e in _log(grid, c) if "evaluation" in e]
+                    for c in cells
+                ],
+            )
+            for case, cells in _cases(grid).items()
+        )
+    }
+
+
+def two_tasks_over_training(grid: dict[str, Any]) -> Numbers:
+    """The first and the last task of the first seed, a column an evaluation."""
+    rows: Numbers = {}
+    for case, cells in _cases(grid).items():
+        entries = [entry for entry in _log(grid, cells[0]) if "evaluation" in entry]
+        tasks = list(entries[0]["scores"])
+        for task in (tasks[0], tasks[-1]):
+            metric = cells[0]["splits"]["validation"][task]["metric"]
+            rows[f"{case}: {task}"] = {
+                f"step {entry['step']}": _percent(entry["scores"][task][metric])
+                for entry in entries
+            }
+    return rows
+
+
+def examples_over_training(grid: dict[str, Any]) -> Numbers:
+    """Examples of every task in each quarter of the training, first seed."""
+    rows: Numbers = {}
+    for case, cells in _cases(grid).items():
+        taken = [(e["step"], e["examples"]) for e in _log(grid, cells[0]) if "examples" in e]
+        last = taken[-1][0]
+        for task in cells[0]["splits"]["validation"]:
+            counts = [0.0] * 4
+            for step, examples in taken:
+                counts[min(3, 4 * (step - 1) // last)] += examples.get(task, 0)
+            rows[f"{case}: {task}"] = {f"quarter {n + 1}": value for n, value in enumerate(counts)}
+    return rows
+
+
+def link_cnm(found: dict[str, Any]) -> Numbers:
+    if "cnm" not in found:
+        raise InputError(
+            "spec-figure3: needs the voxels of Pereira et al. 2018, which are not ours to ship: "
+            "measure with brodmann.analysis.cnm"
+        )
+    return _linked(found, "cnm")
+
+
+def covsim_and_score(found: dict[str, Any]) -> Numbers:
+    """A row a task: its mean CovSim with the others, and its score."""
+    result = found["covsim"]
+    return {
+        task: {"CovSim": _percent(mean), "score": _percent(found["scores"][task])}
+        for task, mean in zip(result["tasks"], result["mean"], strict=True)
+    }
+
+
+def zero_shot_starts(found: dict[str, Any]) -> Numbers:
+    """A row a start, a column a new task."""
+    rows: Numbers = {}
+    for task, starts in found["zero_shot"].items():
+        for start, scores in starts.items():
+            rows.setdefault(start, {})[task] = _percent(scores[found["metrics"][task]])
+    return rows
+
+
+def adapted(found: dict[str, Any]) -> Numbers:
+    """After training from the chosen start."""
+    scores = found["scores"]["validation"]
+    return {"trained": {task: _percent(entry["score"]) for task, entry in scores.items()}}
+
+
+def growing(grid: dict[str, Any]) -> Numbers:
+    """A row a case, a column a number of tasks: the average over the smallest group's tasks."""
+    smallest = min((cell["varied"]["tasks"] for cell in _done(grid)), key=len)
+    rows: Numbers = {}
+    for case, cells in _cases(grid).items():
+        for count in sorted({len(cell["varied"]["tasks"]) for cell in cells}):
+            scores = [
+                cell["splits"]["validation"][task]["score"]
+                for cell in cells
+                if len(cell["varied"]["tasks"]) == count
+                for task in smallest
+            ]
+            rows.setdefault(case, {})[f"{count} tasks"] = _percent(float(np.mean(scores)))
+    return rows
+
+
+def largest_group(grid: dict[str, Any]) -> Numbers:
+    most = max(len(cell["varied"]["tasks"]) for cell in _done(grid))
+    cells = [cell for cell in _done(grid) if len(cell["varied"]["tasks"]) == most]
+    return case_scores({"cells": cells})
+
+
+def attention_of_helpful(found: dict[str, Any]) -> Numbers:
+    return _attention(found["attention"]["helpful"])
+
+
+def attention_of_harmful(found: dict[str, Any]) -> Numbers:
+    return _attention(found["attention"]["harmful"])
+
+
+READERS: dict[str, Reader] = {
+    reader.__name__: reader
+    for reader in (
+        pair_dissociation,
+        dual_task,
+        pruned_scores,
+        pairwise_dissociation,
+        overlapping_heads,
+        heads_per_layer,
+        case_averages,
+        case_scores,
+        arm_averages,
+        arm_scores,
+        arm_dissociation,
+        few_shot,
+        relevance_words,
+        relevance_pairs,
+        influence,
+        link_dse,
+        link_cra,
+        link_ahp,
+        scores_over_training,
+        two_tasks_over_training,
+        examples_over_training,
+        link_cnm,
+        covsim_and_score,
+        zero_shot_starts,
+        adapted,
+        growing,
+        largest_group,
+        attention_of_helpful,
+        attention_of_harmful,
+    )
+}
+
+
+def _relevance(found: dict[str, Any]) -> Numbers:
+    """A row a source, a column a target."""
+    names = found["tasks"]
+    return {
+        source: {target: _percent(found["matrix"][i][j]) for j, target in enumerate(names)}
+        for i, source in enumerate(names)
+    }
+
+
+def _attention(pair: dict[str, Any]) -> Numbers:
+    """A row a task, a column a layer: the mean cosine of its maps, alone and together."""
+    return {
+        f"{task} (with {' and '.join(other for other in pair if other != task)})": {
+            f"layer {layer}": float(np.mean(heads)) for layer, heads in enumerate(matrix)
+        }
+        for task, matrix in pair.items()
+    }
+
+
+def _linked(found: dict[str, Any], measure: str) -> Numbers:
+    """A row a pair of tasks: similarity and D in the joint run; and their correlation."""
+    result, joint = found[measure], found["joint"]
+    names = result["tasks"]
+    similarity = pairs_of(np.array(result[measure]["matrix"], float))
+    order = [joint["tasks"].index(name) for name in names]
+    pairwise = np.array(joint["pairwise"], float)[np.ix_(order, order)]
+    dissociation = pairs_of(np.nan_to_num(pairwise))
+    places = [(i, j) for i in range(len(names)) for j in range(i + 1, len(names))]
+    rows: Numbers = {
+        f"{names[i]}+{names[j]}": {"similarity": float(s), "D": _percent(float(d))}
+        for (i, j), s, d in zip(places, similarity, dissociation, strict=True)
+    }
+    rows["Pearson r, p"] = {"similarity": None, "D": None}
+    if np.ptp(similarity) > 0 and np.ptp(dissociation) > 0:
+        line = linked(list(similarity), list(dissociation))
+        rows["Pearson r, p"] = {"similarity": line["pearson"], "D": line["pearson_p"]}
+    return rows
+
+
+def _curve(grid: dict[str, Any], cell: dict[str, Any]) -> list[tuple[int, float]]:
+    return [(e["step"], e["mean"]) for e in _log(grid, cell) if "evaluation" in e]
+
+
+def _log(grid: dict[str, Any], cell: dict[str, Any]) -> list[dict[str, Any]]:
+    path = Path(grid["output"]) / "cells" / cell["fingerprint"] / "log.jsonl"
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def _square(grid: dict[str, Any], key: str) -> Numbers:
+    found = _one(grid)["dissociation"]
+    names = found["tasks"]
+    return {
+        other: {
+            task: None if i == j else _percent(found[key][i][j]) for i, task in enumerate(names)
+        }
+        for j, other in enumerate(names)
+    }
+
+
+def _done(grid: dict[str, Any]) -> list[dict[str, Any]]:
+    cells = [cell for cell in grid["cells"] if cell["state"] == "done"]
+    if not cells:
+        raise InputError("no cell of the grid is finished")
+    return cells
+
+
+def _one(grid: dict[str, Any]) -> dict[str, Any]:
+    return _done(grid)[0]
+
+
+def _pair(cell: dict[str, Any]) -> str:
+    return "+".join(cell["varied"]["tasks"])
+
+
+def _cases(grid: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = {}
+    for cell in _done(grid):
+        varied = {k: v for k, v in cell["varied"].items() if k not in ("seed", "tasks")}
+        name = ", ".join(f"{key.rpartition('.')[2]}={value}" for key, value in varied.items())
+        found.setdefault(name or "as configured", []).append(cell)
+    return found
+
+
+def _percent(value: float | None) -> float | None:
+    return None if value is None else 100 * value

@@ -1,0 +1,231 @@
+"""Run a recipe and set what comes out beside the paper's numbers."""
+
+import tomllib
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from brodmann.artifacts import provenance, read_json, write_json, write_text
+from brodmann.config import Config, load_config, set_value, to_toml
+from brodmann.errors import InputError
+from brodmann.recipes import PAPERS, Numbers, Recipe, View, beside, find, index, recipes
+from brodmann.recipes.readers import READERS
+
+SCALES = ("mini", "paper")
+
+
+def reproduce(
+    name: str, report: Any, *, scale: str = "mini", output: Path, overrides: list[str]
+) -> list[dict[str, Any]]:
+    """Run the experiment of a table or figure (what is there is not done again), then its views."""
+    recipe, views = find(name)
+    config, base = configured(recipe, scale, output, overrides)
+    for needed in recipe.needs:
+        other = configured(find(needed)[0], scale, output, [])[0]
+        if not other.folder.is_dir():
+            raise InputError(f"{recipe.name} starts from {needed}: `brodmann reproduce {needed}`")
+    found = run_recipe(recipe, config, base, report)
+    documents = []
+    for view in views:
+        document = described(view, recipe, scale, config, READERS[view.reader](found))
+        write_json(output / "reproduced" / f"{view.name}-{scale}.json", document)
+        write_text(output / "reproduced" / f"{view.name}-{scale}.md", as_markdown(document))
+        report("reproduced", {"document": document})
+        documents.append(document)
+    return documents
+
+
+def configured(
+    recipe: Recipe, scale: str, output: Path, overrides: list[str]
+) -> tuple[Config, Path]:
+    """The recipe's configuration at a scale, with changes on top."""
+    if scale not in SCALES:
+        raise InputError(f"--scale {scale}: expected one of {', '.join(SCALES)}")
+    values = tomllib.loads(recipe.path.read_text(encoding="utf-8"))
+    del values["recipe"]
+    values["output"] = str(output)
+    if scale == "paper":
+        values["name"] = f"{values['name']}-paper"
+        for task in values["tasks"]:
+            if isinstance(task, dict):
+                task.pop("limit", None)
+        for key, value in recipe.at_paper_scale.items():
+            set_value(values, key, value, f"{recipe.name}: {key}")
+    _starts_there(values, output, "-paper" if scale == "paper" else "")
+    output.mkdir(parents=True, exist_ok=True)
+    path = output / f".{recipe.name}-{scale}.toml"
+    write_text(path, to_toml(values))
+    try:
+        return load_config(path, overrides)
+    finally:
+        path.unlink()
+
+
+def _starts_there(values: dict[str, Any], output: Path, suffix: str) -> None:
+    """Recipes name the runs they start from as runs/NAME/…: of this output and scale."""
+
+    def moved(start: str) -> str:
+        _, name, *rest = Path(start).parts
+        return str(Path(output, name.removesuffix(suffix) + suffix, *rest))
+
+    if "transfer" in values:
+        starts = values["transfer"]["starts"]
+        values["transfer"]["starts"] = {name: moved(start) for name, start in starts.items()}
+    if "adapt" in values:
+        values["adapt"]["start"] = moved(values["adapt"]["start"])
+
+
+def run_recipe(recipe: Recipe, config: Config, base: Path, report: Any) -> dict[str, Any]:
+    """By the command that its configuration is for; what that command gives."""
+    if recipe.relate:
+        return _related(recipe, config, base, report)
+    if config.compare is not None:
+        from brodmann.arms import run_arms
+
+        return run_arms(config, base, report)
+    if config.adapt is not None:
+        from brodmann.pipeline.adapt import adapt
+
+        return adapt(config, base, report)
+    if config.transfer is not None:
+        from brodmann.pipeline.transfer import transfer
+
+        return transfer(config, base, report)
+    from brodmann.grid import run_grid
+
+    return {**run_grid(config, base, report), "output": config.output}
+
+
+def _related(recipe: Recipe, config: Config, base: Path, report: Any) -> dict[str, Any]:
+    """By their data or by trainings of pairs; or between encoders that are trained first."""
+    from brodmann.pipeline.evaluate import evaluate
+    from brodmann.pipeline.relate import FROM_RUN, relate
+    from brodmann.pipeline.train import train
+    from brodmann.relations import relate_pairs
+
+    found: dict[str, Any] = {}
+    if any(by in FROM_RUN for by in recipe.relate):
+        train(config, base, report)
+    if "covsim" in recipe.relate:
+        scores = evaluate(config, base, report)["splits"]["validation"]
+        found["scores"] = {task: entry["score"] for task, entry in scores.items()}
+    if "dse" in recipe.relate:
+        suffix = "-paper" if config.name.endswith("-paper") else ""
+        joint = Path(config.output) / f"five-tasks{suffix}" / "grid.json"
+        found["joint"] = next(
+            cell["dissociation"] for cell in read_json(joint)["cells"] if cell["state"] == "done"
+        )
+    for by in recipe.relate:
+        found[by] = (
+            relate_pairs(config, base, report)
+            if by == "pairs"
+            else relate(config, base, report, by=by)
+        )
+    if "pairs" in recipe.relate:
+        found["attention"] = _attention_maps(config, base, found["pairs"])
+    return found
+
+
+def _attention_maps(config: Config, base: Path, pairs: dict[str, Any]) -> dict[str, Any]:
+    """Of the pair that helps most and the one that harms most: every head's maps in the task's own
+    model and in the pair's, by their mean cosine."""
+    from brodmann.models.attention_maps import attention_map_similarity
+    from brodmann.models.multitask import MultiTaskModel
+    from brodmann.pipeline.train import tasks_of
+
+    tasks = {task.name: task for task in tasks_of(config, base)}
+    names, matrix = pairs["tasks"], pairs["matrix"]
+    gains = {
+        (a, b): matrix[i][j] + matrix[j][i]
+        for i, a in enumerate(names)
+        for j, b in enumerate(names)
+        if i < j
+    }
+    summary = read_json(Path(config.output) / f"{config.name}-pairs" / "grid.json")
+    models = {
+        frozenset(cell["splits"]["validation"]): Path(config.output) / "cells" / cell["fingerprint"]
+        for cell in summary["cells"]
+    }
+
+    def loaded(*own: str) -> Any:
+        return MultiTaskModel.from_pretrained(models[frozenset(own)] / "model")
+
+    found: dict[str, Any] = {}
+    for title, pair in (("helpful", max(gains, key=gains.__getitem__)),
+                        ("harmful", min(gains, key=gains.__getitem__))):  # fmt: skip
+        together = loaded(*pair)
+        found[title] = {
+            name: attention_map_similarity(loaded(name), together, tasks[name]).tolist()
+            for name in pair
+        }
+    return found
+
+
+def described(
+    view: View, recipe: Recipe, scale: str, config: Config, ours: Numbers
+) -> dict[str, Any]:
+    """Our numbers, the paper's, their differences, and where ours come from."""
+    differences: Numbers = {}
+    for row, columns in view.paper.items():
+        for column, theirs in columns.items():
+            mine = ours.get(row, {}).get(column)
+            if mine is not None and theirs is not None:
+                differences.setdefault(row, {})[column] = mine - theirs
+    return {
+        "view": asdict(view),
+        "recipe": recipe.name,
+        "paper": PAPERS[recipe.paper],
+        "scale": scale,
+        "ours": ours,
+        "differences": differences,
+        "configuration": config.resolved(),
+        "fingerprint": config.fingerprint(),
+        "machine": provenance(),
+    }
+
+
+def as_markdown(document: dict[str, Any]) -> str:
+    """A table of our numbers, the paper's in brackets."""
+    view, ours = document["view"], document["ours"]
+    columns = list(dict.fromkeys(column for row in ours.values() for column in row))
+    lines = [
+        f"# {view['name']}: {view['shows']}",
+        "",
+        f"{document['paper']}. Scale: {document['scale']} (`brodmann reproduce {view['name']} "
+        f"--scale {document['scale']}`). Ours, and in brackets the paper's.",
+        "",
+        "| | " + " | ".join(columns) + " |",
+        "|---" * (len(columns) + 1) + "|",
+    ]
+    for row in dict.fromkeys([*ours, *view["paper"]]):
+        cells = [
+            beside(ours.get(row, {}).get(c), view["paper"].get(row, {}).get(c)) for c in columns
+        ]
+        lines.append(f"| {row} | " + " | ".join(cells) + " |")
+    if view["note"]:
+        lines += ["", f"{view['note']}."]
+    return "\n".join(lines) + "\n"
+
+
+def listed(output: Path) -> list[dict[str, Any]]:
+    """Every table and figure: what it shows, its recipe, and which scales are done."""
+    made = {view.name: (recipe, view) for recipe in recipes() for view in recipe.views}
+    rows = []
+    for name in dict.fromkeys([*index(), *made]):
+        recipe, view = made.get(name, (None, None))
+        done = [
+            scale
+            for scale in SCALES
+            if (output / "reproduced" / f"{name}-{scale}.json").is_file()
+            and read_json(output / "reproduced" / f"{name}-{scale}.json")
+        ]
+        rows.append(
+            {
+                "name": name,
+                "shows": view.shows if view else index()[name],
+                "recipe": recipe.name if recipe else None,
+                "varies": recipe.varies if recipe else None,
+                "done": done,
+            }
+        )
+    return rows

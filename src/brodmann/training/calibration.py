@@ -1,0 +1,194 @@
+"""What a training run will take, from a few real steps of it.
+
+Every batch of the run is drawn beforehand (only places and lengths, no text), so the padded tokens
+of all steps are known exactly. A few steps of different sizes are then really taken, the largest
+among them; time goes with the tokens, so
+
+    seconds of the run = Σ seconds measured / Σ tokens measured · Σ tokens of all steps.
+
+Memory is what the process reached with the largest batch; operations are counted by torch.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from brodmann.artifacts import Array, peak_of_process
+from brodmann.data.batches import Batch
+from brodmann.data.encoding import Encoded
+from brodmann.data.stream import Draw
+from brodmann.data.uncertainty import UncertaintyStream
+from brodmann.models.evaluate import item_outputs
+from brodmann.models.measure import example_probes, importance
+from brodmann.models.precision import autocast
+from brodmann.training.keeper import Keeper
+from brodmann.training.loop import Loop
+
+SAMPLES = 8  # steps that are timed
+READ = 64  # examples a task for the times of reading and mapping
+
+
+@dataclass
+class Calibration:
+    """Of one configuration on this machine."""
+
+    steps: int
+    tokens: int  # padded, of all training steps
+    seconds_of_training: float
+    seconds_a_token_read: float  # forward only
+    seconds_a_token_mapped: float  # head importance
+    operations_of_training: float
+    operations_a_token_read: float
+    bytes_of_weights: int  # weights, gradients, moments
+    bytes_of_activations: int  # kept for the backward pass of the largest batch
+    bytes_of_process: int  # highest resident size after the largest batch
+    measured_steps: int
+
+
+def calibrate(loop: Loop, progress: Callable[[int], None] | None = None) -> Calibration:
+    """Time some steps of this run; the model is changed by them and of no further use."""
+    tick = progress or (lambda items: None)
+    keeper = Keeper(None, keep=1, fingerprint="", main=True, say=lambda text: None)
+    mixed = isinstance(loop.stream, UncertaintyStream)
+    draws = [] if mixed else _every_draw(loop)
+    names = [task.name for task in loop.tasks]
+    sizes = np.array([padded_tokens(loop.train_sets[names[d.task]], d.items) for d in draws])
+    if mixed:
+        chosen: list[Draw] = []
+        largest = _share(loop, names[0], np.arange(min(loop.options.batch_size, 8)))
+    else:
+        order = np.argsort(sizes, kind="stable")
+        places = np.linspace(0, len(order) - 1, min(SAMPLES, len(order))).round().astype(int)
+        chosen = [draws[order[place]] for place in places]
+        largest = _share(loop, names[chosen[-1].task], chosen[-1].items)
+        stream = _Chosen([chosen[len(chosen) // 2], *chosen])  # the first one warms up
+        loop.stream = loop.source.stream = stream  # type: ignore[assignment]
+        loop.options = replace(loop.options, accumulation=1)  # a step a batch
+    kept, operations = _of_one_batch(loop, largest)
+    took: list[float] = []
+    for number in range(1 + (SAMPLES if mixed else len(chosen))):
+        began = time.perf_counter()
+        loop.one_step(keeper, lambda *_: None)
+        took.append(time.perf_counter() - began)
+        tick(1)
+        if number == 0:
+            took.clear()
+    if mixed:
+        rows = loop.options.batch_size * loop.steps
+        tokens = int(rows * np.mean([np.mean(e.lengths()) for e in loop.train_sets.values()]))
+        seconds = float(np.mean(took)) * loop.steps
+    else:
+        measured = sum(padded_tokens(loop.train_sets[names[d.task]], d.items) for d in chosen)
+        tokens = int(sizes.sum())
+        seconds = sum(took) / measured * tokens
+    read, mapped, read_operations = _reading(loop)
+    trained = sum(p.numel() for p in loop.model.parameters() if p.requires_grad)
+    total = sum(p.numel() for p in loop.model.parameters())
+    return Calibration(
+        steps=loop.steps,
+        tokens=tokens,
+        seconds_of_training=seconds,
+        seconds_a_token_read=read,
+        seconds_a_token_mapped=mapped,
+        operations_of_training=operations * tokens,
+        operations_a_token_read=read_operations,
+        bytes_of_weights=4 * total + 12 * trained,
+        bytes_of_activations=kept,
+        bytes_of_process=peak_of_process(),
+        measured_steps=len(took),
+    )
+
+
+def padded_tokens(encoded: Encoded, items: Array) -> int:
+    """Rows times the longest of them."""
+    counts = encoded.item_rows[items + 1] - encoded.item_rows[items]
+    return int(counts.sum() * encoded.lengths()[items].max())
+
+
+def split_tokens(encoded: Encoded, batch_size: int) -> int:
+    """Padded tokens of a whole split, read in order of length."""
+    order = np.argsort(-encoded.lengths(), kind="stable")
+    return sum(
+        padded_tokens(encoded, order[begin : begin + batch_size])
+        for begin in range(0, len(order), batch_size)
+    )
+
+
+class _Chosen:
+    """A stream of given batches."""
+
+    def __init__(self, draws: Sequence[Draw]) -> None:
+        self.draws, self.drawn = list(draws), 0
+        self.batches_per_epoch = len(self.draws)
+
+    def __len__(self) -> int:
+        return len(self.draws)
+
+    def next(self) -> Draw:
+        self.drawn += 1
+        return self.draws[self.drawn - 1]
+
+
+def _every_draw(loop: Loop) -> list[Draw]:
+    stream: Any = loop.stream
+    count = min(len(stream), loop.steps * loop.options.accumulation)
+    return [stream.next() for _ in range(count)]
+
+
+def _share(loop: Loop, name: str, items: Array) -> Batch:
+    return loop.source.share({name: items}, [name]).to(loop.device)
+
+
+def _of_one_batch(loop: Loop, batch: Batch) -> tuple[int, float]:
+    """(bytes kept for the backward pass, operations a padded token, forward and backward)."""
+    own = {p.untyped_storage().data_ptr() for p in loop.model.parameters()}
+    kept: dict[int, int] = {}
+
+    def pack(tensor: Any) -> Any:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in own:
+            kept[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    loop.model.train()
+    with (
+        FlopCounterMode(display=False) as counter,
+        torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor),
+    ):
+        with autocast(loop.device, loop.options.precision):
+            outputs = loop.model(batch)
+        torch.stack([losses.float().mean() for losses in outputs.losses]).sum().backward()  # type: ignore[no-untyped-call]
+    loop.model.zero_grad(set_to_none=True)
+    return sum(kept.values()), counter.get_total_flops() / batch.inputs["input_ids"].numel()
+
+
+def _reading(loop: Loop) -> tuple[float, float, float]:
+    """Seconds a padded token read and mapped, and operations a token read, over all tasks."""
+    tokens, read, mapped, operations = 0, 0.0, 0.0, 0.0
+    options = loop.options
+    for task in loop.tasks:
+        count = min(READ, len(task.splits["train"]))
+        encoded = loop.train_sets[task.name].only(np.arange(count))
+        batch_size = options.evaluation_batch_size
+        size = split_tokens(encoded, batch_size)
+        with FlopCounterMode(display=False) as counter:
+            item_outputs(loop.model, task.name, encoded, batch_size=batch_size)
+        operations += counter.get_total_flops()
+        began = time.perf_counter()
+        item_outputs(
+            loop.model, task.name, encoded, batch_size=batch_size, precision=options.precision
+        )
+        read += time.perf_counter() - began
+        probes = example_probes(
+            loop.model, task, "train", count, 0, batch_size=32, precision=options.precision
+        )
+        began = time.perf_counter()
+        importance(loop.model, probes)
+        mapped += time.perf_counter() - began
+        tokens += size
+    return read / tokens, mapped / tokens, operations / tokens

@@ -1,0 +1,153 @@
+"""Meta-test: a pair of task and language that nobody was trained on, learnt from a few examples.
+
+From every start (not trained at all, plain multi-task training, meta-training) the same SGD steps
+as in the inner loop are taken on the same support examples of the pair, and the pair is scored on
+its validation split along the way; after 0 steps the score is zero-shot. A pair whose kind of
+answer was trained on has that output head, another gets a new one, the same for every start.
+
+Reference: Gupta et al., "MESH", Algorithm 3.
+"""
+
+import copy
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from brodmann.data.batches import Batch
+from brodmann.data.encoding import Encoded
+from brodmann.data.episodes import EpisodeSource
+from brodmann.data.tasks import Task
+from brodmann.errors import InputError
+from brodmann.models.evaluate import evaluate_task
+from brodmann.models.multitask import MultiTaskModel
+from brodmann.models.task_heads import new_head
+from brodmann.training.meta import adapted
+from brodmann.training.meta_trainer import episode_batch, pair_loss
+
+
+class DivergedError(InputError):
+    """The weights are no numbers any more."""
+
+
+def nearest(model: MultiTaskModel, task: Task) -> str:
+    """The known task that a new one starts like: of its output head, its kind, or any."""
+    specs = list(model.specs.values())
+    for fits in (
+        [spec for spec in specs if spec.output_head == task.spec.output_head],
+        [spec for spec in specs if spec.kind == task.spec.kind],
+        specs,
+    ):
+        if fits:
+            return fits[0].name
+    raise InputError("the model has no tasks")
+
+
+class Adapter:
+    """One start and one pair: adapts to draws of the pair and scores it, from the start again."""
+
+    def __init__(
+        self, start: MultiTaskModel, task: Task, *, precision: str = "float32", seed: int = 0
+    ) -> None:
+        self.task, self.precision = task, precision
+        self.model = copy.deepcopy(start)
+        if task.name not in self.model.specs:
+            known = {spec.output_head for spec in self.model.specs.values()}
+            self.model.add_task(task, like=nearest(self.model, task))
+            if task.spec.output_head not in known:
+                fresh = new_head(self.model.config, task.spec, seed)
+                self.model.head_of(task.name).load_state_dict(fresh.state_dict())
+        self.start = {name: p.detach().clone() for name, p in self.model.named_parameters()}
+        self.encoded: dict[str, Encoded] = {
+            split: self.model.encode(task.spec, task.splits[split])
+            for split in ("train", "validation")
+        }
+
+    def curve(
+        self, examples: Sequence[int], *, rate: float, at: Sequence[int], seed: int
+    ) -> Iterator[tuple[int, dict[str, float]]]:
+        """(steps, scores) after each of the numbers of steps `at`."""
+        if list(at) != sorted(set(at)) or at[0] < 0:
+            raise InputError(f"meta: curve = {list(at)}: expected numbers of steps, rising")
+        batch = episode_batch(self.model, self.task, self.encoded["train"], examples)
+        trained = {n: p for n, p in self.model.named_parameters() if p.requires_grad}
+        still = [name for name in trained if name.startswith("gates.")]
+        done = 0
+        try:
+            for steps in at:
+                with torch.random.fork_rng():
+                    torch.manual_seed(seed * 1000 + done)
+                    self.model.train()
+                    ends = adapted(
+                        self.loss, trained, batch, steps=steps - done, rate=rate, still=still
+                    )
+                self._put(ends)
+                done = steps
+                if not all(bool(value.isfinite().all()) for value in ends.values()):
+                    raise DivergedError(
+                        f"{self.task.name}: adapting at a rate of {rate:g} diverged within {steps} "
+                        "steps: give lower 'rates'"
+                    )
+                yield steps, self._scores()
+        finally:
+            self._put(self.start)
+
+    def loss(self, parameters: Mapping[str, Tensor], batch: Batch) -> Tensor:
+        return pair_loss(self.model, parameters, batch, precision=self.precision)
+
+    def _put(self, values: Mapping[str, Tensor]) -> None:
+        own = dict(self.model.named_parameters())
+        with torch.no_grad():
+            for name, value in values.items():
+                own[name].copy_(value)
+
+    def _scores(self) -> dict[str, float]:
+        found = evaluate_task(
+            self.model,
+            self.task.name,
+            self.encoded["validation"],
+            self.task.splits["validation"],
+            precision=self.precision,
+        )
+        return found.scores
+
+
+def meta_test(
+    starts: Mapping[str, MultiTaskModel],
+    task: Task,
+    *,
+    shots: Sequence[int],
+    at: Sequence[int],
+    rates: Mapping[str, float],
+    seed: int = 0,
+    precision: str = "float32",
+    stop: Callable[[], None] | None = None,
+) -> list[dict[str, Any]]:
+    """One row a start, number of shots and of steps: the scores of the pair, from the same draw."""
+    rows: list[dict[str, Any]] = []
+    for name, start in starts.items():
+        adapter = Adapter(start, task, precision=precision, seed=seed)
+        for count in shots:
+            if stop is not None:
+                stop()
+            examples = support_of(task, count, seed)
+            for steps, scores in adapter.curve(examples, rate=rates[name], at=at, seed=seed):
+                rows.append(
+                    {
+                        "pair": task.name,
+                        "start": name,
+                        "seed": seed,
+                        "shots": count,
+                        "steps": steps,
+                        "rate": rates[name],
+                        "score": scores[task.spec.metric],
+                        "scores": scores,
+                    }
+                )
+    return rows
+
+
+def support_of(task: Task, count: int, seed: int) -> tuple[int, ...]:
+    """The examples of a pair that every start adapts on."""
+    return EpisodeSource(task, support=count, query=0).draw(f"test/{seed}").support

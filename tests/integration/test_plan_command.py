@@ -1,0 +1,110 @@
+"""`brodmann plan`: what it counts is what then happens; grids and comparisons are counted whole."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from brodmann.data.loading import load_tasks
+from brodmann.models.multitask import MultiTaskModel
+from brodmann.training.calibration import calibrate, padded_tokens, split_tokens
+from brodmann.training.loop import Loop
+from brodmann.training.options import checked_options
+
+Command = Callable[..., tuple[int, str, str]]
+SMALL = """
+name = "small"
+output = "{folder}/runs"
+threads = 1
+tasks = [
+  {{ use = "builtin/sentiment", limit = {{ train = 50, validation = 20, test = 10 }} }},
+  {{ use = "builtin/similarity", limit = {{ train = 70, validation = 20, test = 10 }} }},
+]
+[model]
+backbone = "builtin:tiny"
+[training]
+epochs = 2
+batch_size = 16
+sampling = "{sampling}"
+[map]
+examples = 20
+[dissociation]
+draws = 2
+resamples = 20
+"""
+
+
+def written(folder: Path, more: str = "", sampling: str = "proportional") -> Path:
+    path = folder / "small.toml"
+    path.write_text(SMALL.format(folder=folder, sampling=sampling) + more, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("sampling", ["proportional", "uncertainty"])
+def test_a_plan_and_then_what_it_took(tmp_path: Path, command: Command, sampling: str) -> None:
+    config = written(tmp_path, sampling=sampling)
+    code, out, err = command("plan", config, "--json")
+    assert (code, err) == (0, "")
+    plan = json.loads(out)
+    folder = tmp_path / "runs" / "small"
+    assert not folder.exists() and plan["took"] is None  # nothing has run
+    assert set(plan["seconds"]) == {"training", "evaluation", "map of heads", "dissociation"}
+    assert all(value > 0 for value in plan["seconds"].values())
+    assert all(value > 0 for value in plan["operations"].values())
+    assert plan["memory"]["process"] > plan["memory"]["weights"] > 0
+    assert plan["memory"]["activations"] > 0 and plan["evaluations"] == 2
+
+    assert command("run", config)[0] == 0
+    log = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+    assert plan["steps"] == max(entry.get("step", 0) for entry in log)
+    assert plan["parameters"] == next(e["parameters"] for e in log if "start" in e)
+    code, out, err = command("plan", config)
+    assert code == 0 and "took" in out and "off by" in out and "it reached" in out
+    code, out, err = command("plan", config, "--speed", "1e12", "--json")
+    fast = json.loads(out)
+    total = sum(fast["operations"].values())
+    assert sum(fast["seconds"].values()) == pytest.approx(total / 1e12)
+
+
+def test_tokens_are_counted_exactly() -> None:
+    """The padded tokens of every batch that training reads, seen from inside the model."""
+    sizes = {"train": 40, "validation": 8, "test": 8}
+    tasks = load_tasks([{"use": f"builtin/{n}", "limit": sizes} for n in ("topic", "question")])
+    model = MultiTaskModel.from_pretrained("builtin:tiny", tasks, max_length=32, stride=8)
+    options = checked_options({"epochs": 2, "batch_size": 8})
+    found = calibrate(Loop(model, tasks, options, None, {}, None))
+    loop = Loop(model, tasks, options, None, {}, None)
+    seen = 0
+    for _ in range(loop.steps):
+        batches, _ = loop.source.next("cpu")
+        seen += sum(batch.inputs["input_ids"].numel() for batch in batches)
+    assert found.tokens == seen and found.steps == loop.steps
+    encoded = loop.train_sets["question"]
+    everything = np.arange(encoded.items)
+    assert padded_tokens(encoded, everything) == len(everything) * encoded.lengths().max()
+    assert split_tokens(encoded, 1) == encoded.lengths().sum()
+
+
+def test_a_grid_is_measured_once_for_all_seeds(tmp_path: Path, command: Command) -> None:
+    grid = '[grid]\nvary = { seed = [0, 1, 2], "training.epochs" = [1, 2] }\n'
+    code, out, err = command("plan", written(tmp_path, grid), "--json")
+    assert (code, err) == (0, "")
+    plan = json.loads(out)
+    assert plan["runs"] == 6 and plan["calibrated"] == 2
+    assert plan["seconds"] == pytest.approx(sum(cell["seconds"] for cell in plan["cells"]))
+
+
+def test_arms_share_their_first_steps(tmp_path: Path, command: Command) -> None:
+    arms = '[compare]\narms = ["multi", "iat", "off_least"]\n[specialize]\ndelta = 0.25\n'
+    code, out, err = command("plan", written(tmp_path, arms), "--json")
+    assert (code, err) == (0, "")
+    plan = json.loads(out)
+    multi, iat, off = (cell["operations"] for cell in plan["cells"])
+    assert off < iat < multi and not (tmp_path / "runs" / "small").exists()
+
+
+def test_a_wrong_speed_is_one_line(tmp_path: Path, command: Command) -> None:
+    code, _, err = command("plan", written(tmp_path), "--speed", "0")
+    assert code == 2 and "speed = 0.0: expected operations a second, above 0" in err

@@ -1,0 +1,113 @@
+"""A real Ray cluster of two workers: a grid survives the death of one, to the same numbers."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("ray")
+Command = Callable[..., tuple[int, str, str]]
+GRID = """
+name = "study"
+output = "{folder}/runs"
+threads = 1
+tasks = [
+  {{ use = "builtin/sentiment", limit = {{ train = 96, validation = 24, test = 8 }} }},
+  {{ use = "builtin/similarity", limit = {{ train = 96, validation = 24, test = 8 }} }},
+]
+[model]
+backbone = "builtin:tiny"
+[training]
+epochs = 6
+batch_size = 4
+learning_rate = 1e-3
+checkpoint_every = 10
+[grid]
+heads = false
+vary = {{ seed = [0, 1, 2, 3], "training.weight_decay" = [0.0, 0.1, 0.2] }}
+"""
+
+
+def written(folder: Path) -> Path:
+    folder.mkdir(exist_ok=True)
+    path = folder / "study.toml"
+    path.write_text(GRID.format(folder=folder), encoding="utf-8")
+    return path
+
+
+def workers() -> list[int]:
+    """Processes that run a cell now: Ray gives them the name of their task."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and (entry / "cmdline").read_text().startswith("ray::_cell"):
+                found.append(int(entry.name))
+        except OSError:  # it has just ended
+            continue
+    return found
+
+
+def scores(folder: Path) -> dict[str, Any]:
+    rows = json.loads((folder / "runs" / "study" / "grid.json").read_text())["cells"]
+    assert all(row["state"] == "done" for row in rows)
+    return {row["label"]: {t: e["score"] for t, e in row["splits"]["validation"].items()}
+            for row in rows}  # fmt: skip
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="finds the workers in /proc")
+def test_a_dead_worker_loses_nothing(tmp_path: Path, command: Command) -> None:
+    study = written(tmp_path / "ray")
+    words = [sys.executable, "-m", "brodmann", "grid", str(study), "--engine", "ray"]
+    process = subprocess.Popen(
+        [*words, "--workers", "2"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    cells = tmp_path / "ray" / "runs" / "cells"
+    killed = None
+    for _ in range(1800):
+        done = list((tmp_path / "ray" / "runs" / "study").glob("*.json"))
+        begun = list(cells.glob("*/checkpoints/step-*")) if cells.is_dir() else []
+        running = workers()
+        if len(done) >= 2 and begun and len(running) == 2:
+            killed = running[0]
+            os.kill(killed, signal.SIGKILL)
+            break
+        if process.poll() is not None:
+            break
+        time.sleep(0.1)
+    out, err = process.communicate(timeout=400)
+    assert killed is not None, out + err
+    assert process.returncode == 0, out + err
+    found = scores(tmp_path / "ray")
+    assert len(found) == 12
+    sittings = []
+    for folder in cells.iterdir():
+        log = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+        steps = [entry["step"] for entry in log if "learning_rate" in entry]
+        assert steps == sorted(set(steps))  # no step is in the log twice
+        sittings.append(len(json.loads((folder / "provenance.json").read_text())["sittings"]))
+    assert sorted(sittings)[:-1] == [1] * 11 and max(sittings) <= 2  # one was begun again
+
+    assert command("grid", written(tmp_path / "order"))[0] == 0
+    assert scores(tmp_path / "order") == found
+    code, out, _ = command("grid", study, "--engine", "ray", "--workers", "2")
+    assert code == 0 and out.count("is there") == 12  # nothing is left to do
+
+
+def test_wrong_options_are_one_line(tmp_path: Path, command: Command) -> None:
+    study = written(tmp_path)
+    for words, message in (
+        (("--engine", "rey"), "--engine rey"),
+        (("--workers", "2"), "--address and --workers go with --engine ray"),
+        (("--engine", "ray", "--workers", "0"), "--workers: at least 1"),
+        (("--engine", "ray", "--cpus", "0"), "expected above 0"),
+    ):
+        code, _, err = command("grid", study, *words)
+        assert code == 2 and message in err and err.count("\n") == 1
+        assert not (tmp_path / "runs").exists()

@@ -1,0 +1,146 @@
+"""`brodmann reproduce`: every recipe is valid at both scales; one a paper runs here."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from brodmann.errors import InputError
+from brodmann.grid import cells_of
+from brodmann.pipeline.train import check_methods
+from brodmann.recipes import find, index, missing, recipes
+from brodmann.recipes.readers import READERS
+from brodmann.reproduce import as_markdown, configured, described
+
+Command = Callable[..., tuple[int, str, str]]
+SMALL = "limit = { train = 24, validation = 16, test = 8 }"
+QUICK = (
+    "--set", "model.backbone=builtin:tiny", "--set", "training.epochs=1",
+    "--set", "training.precision=float32", "--set", "threads=1",
+)  # fmt: skip
+
+
+def tasks(*names: str) -> tuple[str, str]:
+    """The recipe's tasks, played by built-in ones."""
+    players = ("sentiment", "topic", "acceptability", "opinion", "paraphrase")
+    listed = [
+        f'{{ use = "builtin/{player}", name = "{name}", {SMALL} }}'
+        for name, player in zip(names, players, strict=False)
+    ]
+    return "--set", f"tasks=[{', '.join(listed)}]"
+
+
+@pytest.mark.parametrize("scale", ["mini", "paper"])
+@pytest.mark.parametrize("recipe", recipes(), ids=lambda recipe: recipe.name)
+def test_every_recipe_is_a_valid_configuration(recipe, scale: str, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    config, _ = configured(recipe, scale, tmp_path, [])
+    assert not list(tmp_path.iterdir())  # nothing is left behind
+    for cell in cells_of(config) if config.grid is not None else ():
+        check_methods(cell.config)
+    if scale == "paper":
+        assert (config.name.endswith("-paper") and config.model.backbone != "builtin:minilm") or (
+            not recipe.at_paper_scale or recipe.needs
+        )
+    for view in recipe.views:
+        assert view.reader in READERS and view.shows
+        assert view.name in index() or view.name.endswith(("-frozen", "-shared"))
+    for needed in recipe.needs:
+        assert find(needed)[0].name == needed
+
+
+def test_views_are_listed_once_and_what_lacks_is_said(command: Command, tmp_path: Path) -> None:
+    names = [view.name for recipe in recipes() for view in recipe.views]
+    assert len(set(names)) == len(names)
+    assert len(index()) == 43
+    code, out, err = command("reproduce", "--check")
+    lacking = missing()
+    assert f"{43 - len(lacking)} of 43" in out
+    assert (code == 0) is (not lacking) and all(name in err for name in lacking)
+    code, out, _ = command("reproduce", "--json", "--output", tmp_path)
+    rows = {row["name"]: row for row in json.loads(out)}
+    assert rows["spec-table3"]["recipe"] == "five_tasks" and rows["spec-table3"]["done"] == []
+    with pytest.raises(InputError, match="did you mean 'spec-table3'"):
+        find("spec-tabel3")
+
+
+def test_differences_and_the_table(tmp_path: Path) -> None:
+    recipe, (view,) = find("camtl-table1")
+    config, _ = configured(recipe, "mini", tmp_path, [])
+    ours = {
+        "freeze=0.5": {"average": 76.0, "task σ": 7.0},
+        "architecture=ca_mtl": {"average": None},
+    }
+    document = described(view, recipe, "mini", config, ours)
+    assert document["differences"] == {
+        "freeze=0.5": {"average": pytest.approx(-4.61), "task σ": pytest.approx(-7.41)}
+    }
+    text = as_markdown(document)
+    assert "| freeze=0.5 | 76.0 (80.6) | 7.0 (14.4) |" in text
+    assert "| architecture=ca_mtl | – (83.1) | – (10.9) |" in text
+
+
+def test_five_tasks_in_one_run(tmp_path: Path, command: Command) -> None:
+    names = ("mnli", "qqp", "qnli", "ag_news", "sst2")
+    words = ("reproduce", "five_tasks", "--output", tmp_path, *QUICK, *tasks(*names))
+    words += ("--set", "dissociation.draws=1", "--set", "dissociation.resamples=20")
+    code, out, err = command(*words, "--set", "map.examples=8")
+    assert code == 0, err
+    assert "spec-table3" in out and "(83.9)" in out
+    table = json.loads((tmp_path / "reproduced" / "spec-table3-mini.json").read_text())
+    assert set(table["ours"]["base"]) == set(names) and table["fingerprint"]
+    assert table["differences"]["base"]["mnli"] == pytest.approx(
+        table["ours"]["base"]["mnli"] - 83.91
+    )
+    code, out, _ = command("reproduce", "--output", tmp_path, "--json")
+    done = {row["name"]: row["done"] for row in json.loads(out)}
+    assert done["spec-table10"] == ["mini"] and done["spec-table6"] == []
+
+
+def test_parts_of_ca_mtl(tmp_path: Path, command: Command) -> None:
+    words = ("reproduce", "camtl-table1", "--output", tmp_path, *QUICK, *tasks("a", "b"))
+    code, out, err = command(*words, "--set", "grid.vary={seed=[0]}", "--json")
+    assert code == 0, err
+    (document,) = json.loads(out)
+    assert set(document["ours"]) == set(document["view"]["paper"])  # every row has its number
+
+
+def test_relevance(tmp_path: Path, command: Command) -> None:
+    words = ("reproduce", "hmnet_relevance", "--output", tmp_path, *QUICK, *tasks("a", "b", "c"))
+    code, out, err = command(*words)
+    assert code == 0, err
+    for name in ("hmnet-table2", "hmnet-table3", "hmnet-figure2", "hmnet-figure5", "hmnet-figure6"):
+        assert name in out
+    document = json.loads((tmp_path / "reproduced" / "hmnet-figure5-mini.json").read_text())
+    assert all(-1 <= v <= 1 + 1e-6 for row in document["ours"].values() for v in row.values())
+
+
+def test_rows_of_mesh(tmp_path: Path, command: Command) -> None:
+    words = ("reproduce", "mesh-table1", "--output", tmp_path, *QUICK, *tasks("nli-en", "nli-es"))
+    words += ("--set", "compare.seeds=[0]", "--set", "map.examples=8")
+    words += ("--set", "dissociation.resamples=20", "--set", "specialize.examples=8")
+    code, _, err = command(*words)
+    assert code == 0, err
+    document = json.loads((tmp_path / "reproduced" / "mesh-table1-mini.json").read_text())
+    assert set(document["differences"]) == {"multi", "off_least", "random_only", "ticket_share"}
+
+
+def test_what_starts_from_other_runs_says_so(tmp_path: Path, command: Command) -> None:
+    code, _, err = command("reproduce", "spec-table6", "--output", tmp_path)
+    assert code == 2 and "transfer starts from iat: `brodmann reproduce iat`" in err
+    config, _ = configured(find("transfer")[0], "paper", tmp_path / "elsewhere", [])
+    assert config.transfer is not None
+    assert config.transfer.starts["iat"] == f"{tmp_path}/elsewhere/iat-paper/iat-seed0"
+
+
+def test_a_new_task_after_a_trained_start(tmp_path: Path, command: Command) -> None:
+    quick = (*QUICK, "--output", tmp_path)
+    code, out, err = command("reproduce", "ca_mtl_trained", *quick, *tasks("qnli", "sst2"))
+    assert code == 0, err
+    assert "camtl-figure6" in out
+    words = [word for word in quick if "backbone" not in str(word)]
+    words.remove("--set")
+    listed = 'tasks=[{ use = "builtin/paraphrase", name = "scitail", ' + SMALL + " }]"
+    code, out, err = command("reproduce", "new_tasks", *words, "--set", listed)
+    assert code == 0, err
+    assert "camtl-table8" in out and "camtl-table3" in out

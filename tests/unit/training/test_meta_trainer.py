@@ -1,0 +1,159 @@
+"""Meta-training: what a step does, resuming to the bit, and what stays untouched."""
+
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import brodmann as bm
+from brodmann.data.loading import load_tasks
+from brodmann.errors import InputError, Interrupted
+from brodmann.training.meta import outer_gradients
+from brodmann.training.meta_test import Adapter, support_of
+from brodmann.training.meta_trainer import Meta, _MetaLoop, episode_batch, meta_train
+
+SETTINGS = Meta(steps=4, pairs=2, support=4, query=4, inner_steps=2)
+
+
+def pairs(*names: str, train: int = 60) -> list[Any]:
+    return load_tasks(
+        [
+            {
+                "use": f"builtin/{name.replace('-', ':')}",
+                "name": name,
+                "head": "team" if name[:4] in ("team", "club") else name[:-3],
+                "limit": {"train": train, "validation": 40, "test": 8},
+            }
+            for name in names
+        ]
+    )
+
+
+def tiny(tasks: list[Any], **options: Any) -> Any:
+    return bm.MultiTaskModel.from_pretrained("builtin:tiny", tasks, **options)
+
+
+def weights(model: Any) -> dict[str, torch.Tensor]:
+    return {name: value.detach().clone() for name, value in model.state_dict().items()}
+
+
+def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
+    return all(torch.equal(one[name], other[name]) for name in one)
+
+
+@pytest.mark.parametrize("algorithm", ["fomaml", "maml", "reptile"])
+def test_a_step_is_the_mean_of_the_pairs_gradients(algorithm: str) -> None:
+    tasks = pairs("team-en", "team-es", "topic-en")
+    settings = Meta(
+        algorithm=algorithm,
+        steps=1,
+        pairs=2,
+        support=4,
+        query=4,
+        inner_steps=2,
+        clip=None,
+        gate_rate=1e3,
+    )
+    model = tiny(tasks, dropout=0.0, gates="trained").eval()
+    before, loop = weights(model), _MetaLoop(model, tasks, settings, "float32", 0)
+    expected: dict[str, torch.Tensor] = {}
+    for place, episode in loop.drawn(0):
+        found, _ = outer_gradients(
+            loop.loss,
+            loop.trained,
+            episode_batch(model, tasks[place], loop.encoded[place], episode.support),
+            episode_batch(model, tasks[place], loop.encoded[place], episode.query),
+            algorithm=algorithm,
+            steps=2,
+            rate=settings.inner_rate,
+            still=loop.still,
+        )
+        for name, gradient in found.items():
+            expected[name] = expected.get(name, 0) + gradient / 2
+    assert same(weights(model), before)  # adaptation leaves the start as it was
+    loop.step(0)
+    for name, parameter in loop.trained.items():
+        rate = 1e3 if name == "gates.free" else settings.outer_rate
+        moved = before[name] - rate * expected[name]
+        assert torch.allclose(parameter, moved, atol=1e-6), name
+    still = torch.equal(model.gates.free, before["gates.free"])
+    assert still == (algorithm == "reptile")
+
+
+def test_a_stopped_run_goes_on_to_the_same_bits(tmp_path: Path) -> None:
+    tasks = pairs("team-en", "team-es")
+    whole, stopped = tiny(tasks, gates="trained"), tiny(tasks, gates="trained")
+    meta_train(whole, tasks, SETTINGS, seed=3)
+
+    def interrupt(event: str, facts: dict[str, Any]) -> None:
+        if event == "measuring goes on" and facts["items"] == 1:
+            signal.raise_signal(signal.SIGINT)
+
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    with pytest.raises(Interrupted, match="stopped after 1 of 4 steps: the same command"):
+        meta_train(stopped, tasks, SETTINGS, folder=tmp_path, seed=3, report=interrupt)
+    again = tiny(tasks, gates="trained")
+    torch.rand(7)  # another place in the random stream
+    losses = meta_train(again, tasks, SETTINGS, folder=tmp_path, seed=3)
+    assert len(losses) == 4 and same(weights(again), weights(whole))
+    with pytest.raises(InputError, match="was written with other settings"):
+        meta_train(tiny(tasks), tasks, SETTINGS, folder=tmp_path, seed=4)
+
+
+def test_adapting_starts_anew_every_time_and_keeps_heads_off() -> None:
+    tasks = pairs("team-en", "team-es")
+    model = tiny(tasks[:1], gates="trained")
+    model.switch_off([(0, 1), (2, 3)])
+    before = weights(model)
+    adapter = Adapter(model, tasks[1])
+    assert adapter.model.head_of("team-es") is adapter.model.head_of("team-en")
+    chosen = support_of(tasks[1], 8, 0)
+    during = []
+    for steps, _ in adapter.curve(chosen, rate=0.5, at=[0, 3], seed=0):
+        during.append((steps, weights(adapter.model)))
+    assert [steps for steps, _ in during] == [0, 3]
+    assert same(before, during[0][1]) and not same(before, during[1][1])
+    assert torch.equal(during[1][1]["gates.mask"], before["gates.mask"])
+    assert torch.equal(during[1][1]["gates.free"], before["gates.free"])
+    assert same(before, weights(adapter.model)) and same(before, weights(model))
+    first, second = (
+        [scores for _, scores in adapter.curve(chosen, rate=0.5, at=[3], seed=0)] for _ in range(2)
+    )
+    assert first == second
+
+
+def test_a_pair_of_an_unknown_kind_gets_the_same_new_head_for_every_start() -> None:
+    tasks = pairs("team-en", "topic-es")
+    one, other = tiny(tasks[:1]), tiny(tasks[:1], seed=5)
+    heads = [Adapter(start, tasks[1], seed=2).model.head_of("topic-es") for start in (one, other)]
+    assert same(weights(heads[0]), weights(heads[1]))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"outer_rate": 0.5}, "meta: outer_rate = 0.5: expected below inner_rate = 0.1"),
+        ({"algorithm": "mamel"}, "unknown algorithm 'mamel'; did you mean 'maml'?"),
+        ({"pairs": 0}, "meta: pairs = 0: expected at least 1"),
+        ({"momentum": 1.0}, "meta: momentum = 1.0: expected 0 or more, below 1"),
+    ],
+)
+def test_wrong_settings_are_one_line(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError) as error:
+        Meta(**changes)
+    assert str(error.value) == message
+
+
+def test_more_pairs_a_step_than_there_are() -> None:
+    tasks = pairs("team-en")
+    with pytest.raises(InputError, match="pairs = 2 a step, but only 1 are trained on"):
+        meta_train(tiny(tasks), tasks, SETTINGS)
+
+
+def test_a_rate_that_is_too_high_is_said_so() -> None:
+    tasks = pairs("team-en", "team-es")
+    settings = Meta(steps=30, pairs=2, support=4, query=4, inner_rate=1e6, outer_rate=1e5)
+    with pytest.raises(InputError, match=r"the query loss is .* at step \d+: lower inner_rate"):
+        meta_train(tiny(tasks), tasks, settings)
