@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from brodmann.analysis.link import linked, pairs_of
+
 RESULTS = Path(__file__).parent / "results"
 # Figure 2 of the paper named in docs/reproduction.md: BERT-base, mean D of each pair in percent,
 # and BERT*, its encoder frozen.
@@ -174,10 +176,39 @@ def few_shot() -> None:
             print(f"| {amount} ({seeds_} seeds) |", " | ".join([*cells_, p]), "|")
 
 
+def links() -> None:
+    """Similarity of the five tasks' encoders against their pairwise D, joint and in pairs."""
+    path = RESULTS / "five-single" / "similarity.json"
+    if not path.is_file():
+        return
+    found = json.loads(path.read_text(encoding="utf-8"))
+    joint = next(iter(cells("five-tasks").values()))
+    dual = {frozenset(cell["tasks"]): cell["mean"] for cell in cells("pairs").values()}
+    names = found["tasks"]
+    places = [joint["tasks"].index(name) for name in names]
+    pairs_ = [(i, j) for i in range(len(names)) for j in range(i + 1, len(names))]
+    together = [
+        (joint["pairwise"][places[i]][places[j]] + joint["pairwise"][places[j]][places[i]]) / 2
+        for i, j in pairs_
+    ]
+    apart = [dual[frozenset((names[i], names[j]))] for i, j in pairs_]
+    print("| similarity | against | Pearson r | p | Spearman ρ | p | pairs |")
+    print("|---" * 7 + "|")
+    for measure in (name for name in ("dse", "cra", "ahp") if name in found):
+        similarity = pairs_of(np.array(found[measure]["matrix"], float))
+        for title, values in (("D in the joint run", together), ("dual-task D", apart)):
+            line = linked(list(similarity), values)
+            cells_ = [f"{line[k]:.2f}" for k in ("pearson", "pearson_p", "spearman", "spearman_p")]
+            print(f"| {measure} | {title} |", " | ".join([*cells_, str(line["pairs"])]), "|")
+
+
 def collect(runs: Path, study: str) -> None:
+    for path in [*(runs / study).glob("relevance-*.json"), *(runs / study).glob("similarity.json")]:
+        (RESULTS / study).mkdir(parents=True, exist_ok=True)
+        (RESULTS / study / path.name).write_text(path.read_text(encoding="utf-8"), encoding="utf-8")
     for path in sorted((runs / study).glob("*.json")):
         cell = json.loads(path.read_text(encoding="utf-8"))
-        if path.name == "grid.json" or cell.get("state") != "done":
+        if "fingerprint" not in cell or cell.get("state") != "done":
             continue
         log = runs / "cells" / cell["fingerprint"] / "log.jsonl"
         entries = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
@@ -262,10 +293,11 @@ def main() -> None:
     for show in (pairs, seeds, five, arms, few_shot):
         show()
         print()
-    for study in ("ca-mtl", "ca-mtl-builtin", "samplers"):
+    for study in ("ca-mtl", "ca-mtl-builtin", "samplers", "hmnet-grid"):
         ablation(study)
         print()
     learning("samplers")
+    links()
 
 
 if __name__ == "__main__":
