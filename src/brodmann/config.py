@@ -50,6 +50,9 @@ class TrainingSection(Section):
     aggregation: Literal["upgrad", "pcgrad", "cagrad", "mgda"] | None = None
     bucketing: bool = True
     gradient_checkpointing: bool = False
+    sharding: Literal["full"] | None = Field(
+        None, description="full: weights, gradients and moments are split over the processes"
+    )
     evaluate_every: PositiveInt | None = None
     evaluation_batch_size: PositiveInt = 64
     early_stopping: PositiveInt | None = None
@@ -216,7 +219,7 @@ class Config(Section):
     trackers: list[str] = Field(default_factory=list)
     tasks: list[str | TaskDescription]
     model: ModelSection = Field(default_factory=ModelSection.model_construct)
-    training: TrainingSection = Field(default_factory=TrainingSection)
+    training: TrainingSection = Field(default_factory=TrainingSection.model_construct)
     specialize: SpecializeSection | None = None
     off: OffSection | None = None
     map: MapSection = Field(default_factory=MapSection.model_construct)

@@ -251,6 +251,7 @@ class RunView:
     def _reproduced(self, facts: dict[str, Any]) -> None:
         self.close()
         self.console.print(reproduced_table(facts["document"]))
+        self.console.print(f"reproduced: {facts['file']}", highlight=False)
 
     def _zero_shot(self, facts: dict[str, Any]) -> None:
         self.close()

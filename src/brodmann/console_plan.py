@@ -82,11 +82,12 @@ def recipes_table(rows: list[dict[str, Any]]) -> Table:
 
 
 def reproduced_table(document: dict[str, Any]) -> Table:
-    """Ours, and in brackets the paper's."""
+    """Ours, and in brackets the paper's with the difference."""
     view, ours = document["view"], document["ours"]
-    title = f"{view['name']}: {view['shows']} (in brackets: the paper)"
+    title = f"{view['name']}: {view['shows']} (in brackets: the paper, and ours less the paper's)"
     table = Table(title=escape(title), title_justify="left", header_style="bold", box=None)
-    columns = list(dict.fromkeys(column for row in ours.values() for column in row))
+    rows = [*ours.values(), *view["paper"].values()]
+    columns = list(dict.fromkeys(column for row in rows for column in row))
     table.add_column("")
     for column in columns:
         table.add_column(escape(column), justify="right")

@@ -5,32 +5,51 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from brodmann.arms import arm_config, run_arms
 from brodmann.artifacts import provenance, read_json, write_json, write_text
 from brodmann.config import Config, load_config, set_value, to_toml
 from brodmann.errors import InputError
+from brodmann.grid import Engine, cells_of, run_grid
 from brodmann.recipes import PAPERS, Numbers, Recipe, View, beside, find, index, recipes
-from brodmann.recipes.readers import READERS
+from brodmann.recipes.readers import READERS, case_key
 
 SCALES = ("mini", "paper")
 
 
 def reproduce(
-    name: str, report: Any, *, scale: str = "mini", output: Path, overrides: list[str]
+    name: str,
+    report: Any,
+    *,
+    scale: str = "mini",
+    output: Path,
+    overrides: list[str],
+    engine: Engine | None = None,
 ) -> list[dict[str, Any]]:
-    """Run the experiment of a table or figure (what is there is not done again), then its views."""
+    """Run the experiment of a table or figure (what is there is not done again), then its views.
+
+    `engine` runs the cells of its grid elsewhere.
+    """
+    from brodmann.reporting.figures import save
+    from brodmann.reporting.view_figures import draw_view
+
     recipe, views = find(name)
     config, base = configured(recipe, scale, output, overrides)
     for needed in recipe.needs:
         other = configured(find(needed)[0], scale, output, [])[0]
         if not other.folder.is_dir():
             raise InputError(f"{recipe.name} starts from {needed}: `brodmann reproduce {needed}`")
-    found = run_recipe(recipe, config, base, report)
+    found = run_recipe(recipe, config, base, report, engine)
+    found["titles"] = titles_of(recipe, config, scale)
+    runs = runs_of(recipe, config, scale, found)
     documents = []
     for view in views:
-        document = described(view, recipe, scale, config, READERS[view.reader](found))
-        write_json(output / "reproduced" / f"{view.name}-{scale}.json", document)
-        write_text(output / "reproduced" / f"{view.name}-{scale}.md", as_markdown(document))
-        report("reproduced", {"document": document})
+        document = described(view, recipe, scale, config, READERS[view.reader](found), runs)
+        file = output / "reproduced" / f"{view.name}-{scale}"
+        write_json(file.with_suffix(".json"), document)
+        if view.figure:
+            save(draw_view(document["view"], document["ours"]), file.with_suffix(".svg"))
+        write_text(file.with_suffix(".md"), as_markdown(document))
+        report("reproduced", {"document": document, "file": file.with_suffix(".md")})
         documents.append(document)
     return documents
 
@@ -75,13 +94,47 @@ def _starts_there(values: dict[str, Any], output: Path, suffix: str) -> None:
         values["adapt"]["start"] = moved(values["adapt"]["start"])
 
 
-def run_recipe(recipe: Recipe, config: Config, base: Path, report: Any) -> dict[str, Any]:
+def titles_of(recipe: Recipe, config: Config, scale: str) -> dict[str, str]:
+    """The recipe's own words for the cases of its grid."""
+    others = scale == "paper" and recipe.titles_at_paper_scale
+    titles = recipe.titles_at_paper_scale if others else recipe.titles
+    if config.grid is None or not titles:
+        return {}
+    cases = list(dict.fromkeys(case_key(cell.varied) for cell in cells_of(config)))
+    return dict(zip(cases, titles, strict=False))  # `--set` may have made fewer or more cases
+
+
+def runs_of(recipe: Recipe, config: Config, scale: str, found: dict[str, Any]) -> dict[str, str]:
+    """The runs that the numbers come from, each with the fingerprint of its configuration."""
+    runs = {}
+    if config.grid is not None:
+        runs = {cell["label"]: cell["fingerprint"] for cell in found["cells"]}
+    elif config.compare is not None:
+        runs = {
+            f"{arm}, seed {seed}": arm_config(config, arm, seed).fingerprint()
+            for arm in config.compare.arms
+            for seed in config.compare.seeds or [config.seed]
+        }
+    else:
+        runs = {config.name: config.fingerprint()}
+    if "pairs" in recipe.relate:
+        summary = read_json(Path(config.output) / f"{config.name}-pairs" / "grid.json")
+        runs = {cell["label"]: cell["fingerprint"] for cell in summary["cells"]}
+    for needed in recipe.needs:
+        other = find(needed)[0]
+        settings = configured(other, scale, Path(config.output), [])[0]
+        for path in sorted(settings.folder.glob("**/provenance.json")):
+            runs[f"{needed}: {path.parent.name}"] = read_json(path).get("fingerprint", "")
+    return runs
+
+
+def run_recipe(
+    recipe: Recipe, config: Config, base: Path, report: Any, engine: Engine | None = None
+) -> dict[str, Any]:
     """By the command that its configuration is for; what that command gives."""
     if recipe.relate:
         return _related(recipe, config, base, report)
     if config.compare is not None:
-        from brodmann.arms import run_arms
-
         return run_arms(config, base, report)
     if config.adapt is not None:
         from brodmann.pipeline.adapt import adapt
@@ -91,9 +144,7 @@ def run_recipe(recipe: Recipe, config: Config, base: Path, report: Any) -> dict[
         from brodmann.pipeline.transfer import transfer
 
         return transfer(config, base, report)
-    from brodmann.grid import run_grid
-
-    return {**run_grid(config, base, report), "output": config.output}
+    return {**run_grid(config, base, report, engine=engine), "output": config.output}
 
 
 def _related(recipe: Recipe, config: Config, base: Path, report: Any) -> dict[str, Any]:
@@ -162,7 +213,12 @@ def _attention_maps(config: Config, base: Path, pairs: dict[str, Any]) -> dict[s
 
 
 def described(
-    view: View, recipe: Recipe, scale: str, config: Config, ours: Numbers
+    view: View,
+    recipe: Recipe,
+    scale: str,
+    config: Config,
+    ours: Numbers,
+    runs: dict[str, str],
 ) -> dict[str, Any]:
     """Our numbers, the paper's, their differences, and where ours come from."""
     differences: Numbers = {}
@@ -179,7 +235,7 @@ def described(
         "ours": ours,
         "differences": differences,
         "configuration": config.resolved(),
-        "fingerprint": config.fingerprint(),
+        "runs": runs,
         "machine": provenance(),
     }
 
@@ -187,12 +243,13 @@ def described(
 def as_markdown(document: dict[str, Any]) -> str:
     """A table of our numbers, the paper's in brackets."""
     view, ours = document["view"], document["ours"]
-    columns = list(dict.fromkeys(column for row in ours.values() for column in row))
+    rows = [*ours.values(), *view["paper"].values()]
+    columns = list(dict.fromkeys(column for row in rows for column in row))
     lines = [
         f"# {view['name']}: {view['shows']}",
         "",
         f"{document['paper']}. Scale: {document['scale']} (`brodmann reproduce {view['name']} "
-        f"--scale {document['scale']}`). Ours, and in brackets the paper's.",
+        f"--scale {document['scale']}`). Ours, and in brackets the paper's and the difference.",
         "",
         "| | " + " | ".join(columns) + " |",
         "|---" * (len(columns) + 1) + "|",
@@ -204,6 +261,10 @@ def as_markdown(document: dict[str, Any]) -> str:
         lines.append(f"| {row} | " + " | ".join(cells) + " |")
     if view["note"]:
         lines += ["", f"{view['note']}."]
+    if view["figure"]:
+        lines += ["", f"![{view['name']}]({view['name']}-{document['scale']}.svg)"]
+    lines += ["", "Computed from the runs", ""]
+    lines += [f"- {label}: `{fingerprint}`" for label, fingerprint in document["runs"].items()]
     return "\n".join(lines) + "\n"
 
 

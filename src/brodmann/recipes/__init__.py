@@ -25,9 +25,15 @@ Numbers = dict[str, dict[str, float | None]]  # row → column → value
 
 
 def beside(mine: float | None, theirs: float | None) -> str:
-    """Our number, and the paper's in brackets where it has one."""
+    """Our number, and in brackets the paper's and how far ours is from it."""
     first = "–" if mine is None else f"{mine:.1f}"
-    return first if theirs is None else f"{first} ({theirs:.1f})"
+    if theirs is None:
+        return first
+    return (
+        f"{first} ({theirs:.1f})"
+        if mine is None
+        else f"{first} ({theirs:.1f}, {mine - theirs:+.1f})"
+    )
 
 
 @dataclass(frozen=True)
@@ -39,6 +45,7 @@ class View:
     reader: str  # a function of `readers.py`
     paper: Numbers = field(default_factory=dict)
     note: str = ""  # how ours differs by construction
+    figure: str = ""  # how it is drawn: "bars", "lines", "matrix" or "points"; a table is not
 
 
 @dataclass(frozen=True)
@@ -53,6 +60,8 @@ class Recipe:
     at_paper_scale: dict[str, Any] = field(default_factory=dict)  # setting → value
     needs: tuple[str, ...] = ()  # recipes whose runs it starts from
     relate: tuple[str, ...] = ()  # ways of relating tasks, where that is the experiment
+    titles: tuple[str, ...] = ()  # of the cases of its grid, in their order
+    titles_at_paper_scale: tuple[str, ...] = ()  # where these are others
 
 
 @cache
@@ -73,6 +82,8 @@ def _read(path: Path) -> Recipe:
         at_paper_scale=described.get("at_paper_scale", {}),
         needs=tuple(described.get("needs", ())),
         relate=tuple(described.get("relate", ())),
+        titles=tuple(described.get("titles", ())),
+        titles_at_paper_scale=tuple(described.get("titles_at_paper_scale", ())),
     )
 
 

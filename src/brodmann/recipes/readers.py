@@ -256,7 +256,7 @@ def growing(grid: dict[str, Any]) -> Numbers:
 def largest_group(grid: dict[str, Any]) -> Numbers:
     most = max(len(cell["varied"]["tasks"]) for cell in _done(grid))
     cells = [cell for cell in _done(grid) if len(cell["varied"]["tasks"]) == most]
-    return case_scores({"cells": cells})
+    return case_scores({**grid, "cells": cells})
 
 
 def attention_of_helpful(found: dict[str, Any]) -> Numbers:
@@ -342,10 +342,6 @@ def _linked(found: dict[str, Any], measure: str) -> Numbers:
     return rows
 
 
-def _curve(grid: dict[str, Any], cell: dict[str, Any]) -> list[tuple[int, float]]:
-    return [(e["step"], e["mean"]) for e in _log(grid, cell) if "evaluation" in e]
-
-
 def _log(grid: dict[str, Any], cell: dict[str, Any]) -> list[dict[str, Any]]:
     path = Path(grid["output"]) / "cells" / cell["fingerprint"] / "log.jsonl"
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
@@ -380,10 +376,19 @@ def _pair(cell: dict[str, Any]) -> str:
 def _cases(grid: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
     found: dict[str, list[dict[str, Any]]] = {}
     for cell in _done(grid):
-        varied = {k: v for k, v in cell["varied"].items() if k not in ("seed", "tasks")}
-        name = ", ".join(f"{key.rpartition('.')[2]}={value}" for key, value in varied.items())
-        found.setdefault(name or "as configured", []).append(cell)
+        name = ", ".join(f"{k.rpartition('.')[2]}={v}" for k, v in apart(cell["varied"]).items())
+        title = grid.get("titles", {}).get(case_key(cell["varied"]), name or "as configured")
+        found.setdefault(title, []).append(cell)
     return found
+
+
+def apart(varied: dict[str, Any]) -> dict[str, Any]:
+    """What sets a case apart: all but the tasks and the seed."""
+    return {key: value for key, value in varied.items() if key not in ("seed", "tasks")}
+
+
+def case_key(varied: dict[str, Any]) -> str:
+    return json.dumps(apart(varied), sort_keys=True)
 
 
 def _percent(value: float | None) -> float | None:

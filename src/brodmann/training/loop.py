@@ -9,7 +9,7 @@ import contextlib
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,6 @@ from brodmann.errors import InputError, Interrupted, RunError
 from brodmann.models.evaluate import evaluate, mean_primary
 from brodmann.models.multitask import MultiTaskModel
 from brodmann.models.precision import autocast
-from brodmann.results import Head
 from brodmann.training import processes
 from brodmann.training.aggregation import TaskGradients, check_together
 from brodmann.training.batching import BatchSource
@@ -32,28 +31,12 @@ from brodmann.training.checkpoint import random_state
 from brodmann.training.iat import Specialization
 from brodmann.training.keeper import Keeper
 from brodmann.training.options import Options, make_optimizer
+from brodmann.training.progress import Progress
 from brodmann.training.schedule import rate
 from brodmann.training.stopping import StopSignals
 
 Report = Callable[[str, dict[str, Any]], None]  # (event, its facts)
 LOG_EVERY = 10  # steps
-
-
-@dataclass
-class Progress:
-    """Where a run is: stored in every checkpoint, returned at the end."""
-
-    step: int = 0
-    evaluated_at: int = -1
-    best_step: int = -1
-    best_score: float | None = None
-    without_gain: int = 0  # evaluations since the best one
-    seconds: float = 0.0  # of training steps, over all sittings
-    examples: dict[str, int] = field(default_factory=dict)  # items trained on, by task
-    evaluations: list[dict[str, Any]] = field(default_factory=list)
-    window: dict[str, list[float]] = field(default_factory=dict)  # losses since the last log line
-    taken: dict[str, int] = field(default_factory=dict)  # items since the last log line, by task
-    heads: dict[str, list[Head]] | None = None  # that each task moves, once heads specialize
 
 
 class Loop:
@@ -95,8 +78,19 @@ class Loop:
         self.steps = min(whole, options.max_steps or whole)
         torch.manual_seed(options.seed * 1000 + self.rank)
         self.trained.to(self.device)
+        self.parameters = model.parameter_counts()
+        self.shards: Any = None
+        if options.sharding is not None:
+            from brodmann.training.sharding import Shards, check_sharding
+
+            check_sharding(model, options, self.world, objective)
+            self.shards = Shards(model, self.device, self.world)
+            self.trained = self.shards.split
         optimizer = make_optimizer(self.trained, options.learning_rate, options.weight_decay)
-        self.prepared, self.optimizer = self.accelerator.prepare(self.trained, optimizer)
+        if self.shards is None:
+            self.prepared, self.optimizer = self.accelerator.prepare(self.trained, optimizer)
+        else:
+            self.prepared, self.optimizer = self.shards, self.accelerator.prepare(optimizer)
         self.progress = Progress(examples={task.name: 0 for task in tasks})
         self.branch: int | None = None  # the step whose checkpoint is kept for others
         self.branch_from: Path | None = None
@@ -142,8 +136,11 @@ class Loop:
         self.report("start", facts)
         try:
             self._all_steps(keeper, signals, checkpoint_every, log)
+            if self.shards is not None:
+                self.shards.gather()
             if self.options.keep == "best" and self.progress.best_step >= 0:
-                keeper.load_best(self.trained, self.progress.best_step)
+                kept = self.trained if self.shards is None else self.model
+                keeper.load_best(kept, self.progress.best_step)
         finally:
             if self.special is not None:
                 self.special.remove_hooks()
@@ -194,7 +191,8 @@ class Loop:
             state = keeper.find_branch(self.branch_from, self.special.begins)
         keeper.cut_log(state["step"] if state else -1)
         if state is not None:
-            keeper.restore(self.trained, self._bare_optimizer(), self.rank)
+            with self._whole(back=True) as (trained, optimizer):
+                keeper.restore(trained, optimizer, self.rank)
             self.stream.restore(state["stream"])
             self.progress = Progress(**state["progress"])
             if self.special is not None and self.progress.heads is not None:
@@ -209,7 +207,7 @@ class Loop:
             "world": self.world,
             "device": str(self.device),
             "threads": torch.get_num_threads(),
-            "parameters": self.model.parameter_counts(),
+            "parameters": self.parameters,
             "tasks": {
                 task.name: {
                     **task.sizes,
@@ -223,6 +221,12 @@ class Loop:
     def _bare_optimizer(self) -> torch.optim.Optimizer:
         inner: torch.optim.Optimizer = self.optimizer.optimizer
         return inner
+
+    def _whole(self, *, back: bool = False) -> Any:
+        """(model, optimizer) with all their numbers here, to be saved or (`back`) written to."""
+        if self.shards is None:
+            return contextlib.nullcontext((self.trained, self._bare_optimizer()))
+        return self.shards.whole(self._bare_optimizer(), back=back)
 
     def _finished(self) -> bool:
         patience = self.options.early_stopping
@@ -263,7 +267,7 @@ class Loop:
         for place, batch in enumerate(batches):
             if self.special is not None:
                 self.special.task = batch.parts[0].task
-            last = place == len(batches) - 1
+            last = place == len(batches) - 1 or self.shards is not None
             with contextlib.nullcontext() if last else self.accelerator.no_sync(self.prepared):
                 with autocast(self.device, options.precision):
                     outputs = self.prepared(batch)
@@ -309,7 +313,8 @@ class Loop:
     def _clip(self) -> float:
         trained = [p for p in self.trained.parameters() if p.grad is not None]
         limit = self.options.clip if self.options.clip is not None else math.inf
-        return float(nn.utils.clip_grad_norm_(trained, limit))
+        norm: Any = nn.utils.clip_grad_norm_(trained, limit)
+        return float(norm if self.shards is None else norm.full_tensor())
 
     def _check_finite(
         self, losses: Sequence[tuple[str, float]], norm: float, keeper: Keeper
@@ -349,22 +354,23 @@ class Loop:
             if self.world == 1:  # several processes must finish together
                 self._stop_if_asked(keeper, signals)
 
-        results = evaluate(
-            self.model,
-            self.tasks,
-            batch_size=self.options.evaluation_batch_size,
-            precision=self.options.precision,
-            encoded=self.validation_sets,
-            progress=progress,
-        )
-        mean = mean_primary(self.model, results)
         state = self.progress
-        state.evaluated_at = state.step
-        if state.best_score is None or mean > state.best_score:
-            state.best_step, state.best_score, state.without_gain = state.step, mean, 0
-            keeper.save_best(self.trained, state.step)
-        else:
-            state.without_gain += 1
+        with self._whole() as (trained, _):
+            results = evaluate(
+                self.model,
+                self.tasks,
+                batch_size=self.options.evaluation_batch_size,
+                precision=self.options.precision,
+                encoded=self.validation_sets,
+                progress=progress,
+            )
+            mean = mean_primary(self.model, results)
+            state.evaluated_at = state.step
+            if state.best_score is None or mean > state.best_score:
+                state.best_step, state.best_score, state.without_gain = state.step, mean, 0
+                keeper.save_best(trained, state.step)
+            else:
+                state.without_gain += 1
         scores = {name: result.scores for name, result in results.items()}
         entry = {"step": state.step, "mean": mean, "scores": scores}
         state.evaluations.append(entry)
@@ -375,14 +381,9 @@ class Loop:
 
     def _save(self, keeper: Keeper, *, branch: bool = False) -> None:
         states = processes.everyones(random_state(), self.world)
-        keeper.save(
-            self.trained,
-            self._bare_optimizer(),
-            states,
-            asdict(self.progress),
-            self.stream.state(),
-            branch=branch,
-        )
+        with self._whole() as (trained, optimizer):
+            progress, stream = asdict(self.progress), self.stream.state()
+            keeper.save(trained, optimizer, states, progress, stream, branch=branch)
 
     def _stop_if_asked(self, keeper: Keeper, signals: StopSignals) -> None:
         asked = processes.agreed([signals.received or 0], self.device, self.world)[0]

@@ -39,12 +39,14 @@ class Options:
     seed: int = 0
     specialize: IAT | None = None
     aggregation: str | None = None
+    sharding: str | None = None
 
     def plain(self) -> dict[str, Any]:
         """All but how heads specialize: what the steps before the switch depend on."""
         values = {name: value for name, value in asdict(self).items() if name != "specialize"}
-        if self.aggregation is None:  # runs from before there was a choice are the same runs
-            del values["aggregation"]
+        for later in ("aggregation", "sharding"):
+            if values[later] is None:  # runs from before there was a choice are the same runs
+                del values[later]
         return values
 
 
@@ -62,10 +64,13 @@ def checked_options(options: Mapping[str, Any]) -> Options:
         ("precision", PRECISIONS),
         ("schedule", SCHEDULES),
         ("keep", ("best", "last")),
+        ("sharding", (None, "full")),
     ):
         value = getattr(chosen, name)
         if value not in allowed:
-            raise InputError(f"unknown {name} '{value}'{did_you_mean(str(value), allowed)}")
+            raise InputError(
+                f"unknown {name} '{value}'{did_you_mean(str(value), [a for a in allowed if a])}"
+            )
     for name in ("epochs", "batch_size", "accumulation", "learning_rate"):
         if isinstance(getattr(chosen, name), str | None):
             raise InputError(f"{name} = {getattr(chosen, name)!r}: expected a number")

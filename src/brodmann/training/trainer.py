@@ -11,8 +11,9 @@ from brodmann.data.tasks import Task
 from brodmann.models.multitask import MultiTaskModel
 from brodmann.training import processes
 from brodmann.training.keeper import Keeper
-from brodmann.training.loop import Loop, Progress, Report
+from brodmann.training.loop import Loop, Report
 from brodmann.training.options import checked_options
+from brodmann.training.progress import Progress
 from brodmann.training.stopping import StopSignals
 
 
@@ -59,7 +60,7 @@ def fit(
         say=lambda text: run.report("note", {"text": text}),
         plain_fingerprint="" if folder is None else run.fingerprint(plain=True),
     )
-    keeper.check_space(model)
+    keeper.check_space(run.trained)
     run.branch = None if branch_at is None else int((1 - Fraction(str(branch_at))) * run.steps)
     run.branch_from = None if branch_from is None else Path(branch_from)
     with (

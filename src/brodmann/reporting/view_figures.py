@@ -1,0 +1,114 @@
+"""Tables and figures of the papers, drawn: ours filled, the paper's numbers outlined."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from brodmann.reporting.figures import short
+
+Numbers = dict[str, dict[str, float | None]]  # row → column → value
+SHADES = ("#1f4e79", "#c0392b", "#4a7c59", "#b8860b", "#6c5b7b", "#557a95", "#8c564b", "#555555")
+ENDS = "Pearson r, p"  # a row under the pairs that is no pair
+
+
+def draw_view(view: dict[str, Any], ours: Numbers) -> Any:
+    """A figure of one view's numbers in the way the view asks for."""
+    from matplotlib.figure import Figure
+
+    rows = [row for row in ours if row != ENDS]
+    columns = list(dict.fromkeys(column for row in rows for column in ours[row]))
+    figure = Figure(figsize=(max(5.0, 1.4 + 0.45 * len(rows) * max(1, len(columns) / 3)), 3.6))
+    axes = figure.subplots()
+    WAYS[view["figure"]](axes, ours, view["paper"], rows, columns)
+    axes.set_title(f"{view['name']}: {view['shows']}", fontsize=9, parse_math=False)
+    return figure
+
+
+def _bars(
+    axes: Any, ours: Numbers, paper: Numbers, rows: Sequence[str], columns: Sequence[str]
+) -> None:
+    """A group of bars a row; the paper's as an outline around them."""
+    width = 0.8 / len(columns)
+    for place, column in enumerate(columns):
+        middle = np.arange(len(rows)) + (place - (len(columns) - 1) / 2) * width
+        axes.bar(middle, _values(ours, rows, column), width * 0.9,
+                 color=SHADES[place % len(SHADES)], label=short(column))  # fmt: skip
+        axes.bar(middle, _values(paper, rows, column), width * 0.9, fill=False, edgecolor="#222222",
+                 linestyle=":")  # fmt: skip
+    axes.axhline(0, color="#222222", linewidth=0.6)
+    axes.set_xticks(range(len(rows)), [short(row, 30) for row in rows], rotation=30, ha="right",
+                    fontsize=7, parse_math=False)  # fmt: skip
+    _legend(axes)
+
+
+def _lines(
+    axes: Any, ours: Numbers, paper: Numbers, rows: Sequence[str], columns: Sequence[str]
+) -> None:
+    """A line a row over the columns in their order; the paper's dotted."""
+    for place, row in enumerate(rows):
+        shade = SHADES[place % len(SHADES)]
+        for numbers, style in ((ours, "-"), (paper, ":")):
+            values = [numbers.get(row, {}).get(column) for column in columns]
+            if any(value is not None for value in values):
+                axes.plot(range(len(columns)), _numbers(values), style, marker="o", markersize=3,
+                          color=shade, label=short(row, 36) if style == "-" else None)  # fmt: skip
+    axes.set_xticks(range(len(columns)), [short(c) for c in columns], fontsize=7, parse_math=False)
+    _legend(axes)
+
+
+def _matrix(
+    axes: Any, ours: Numbers, paper: Numbers, rows: Sequence[str], columns: Sequence[str]
+) -> None:
+    """Shades with the number in every cell."""
+    values = np.array([_numbers([ours[row].get(column) for column in columns]) for row in rows])
+    axes.imshow(values, cmap="Blues", aspect="auto")
+    middle = np.nanmean(values) if np.isfinite(values).any() else 0.0
+    for (y, x), value in np.ndenumerate(values):
+        if np.isfinite(value):
+            text = f"{value:.2f}" if np.nanmax(np.abs(values)) <= 1 else f"{value:.1f}"
+            colour = "white" if value > middle else "black"
+            axes.text(x, y, text, ha="center", va="center", fontsize=7, color=colour)
+    axes.set_xticks(range(len(columns)), [short(c, 14) for c in columns], fontsize=7, rotation=30,
+                    ha="right", parse_math=False)  # fmt: skip
+    axes.set_yticks(range(len(rows)), [short(r, 30) for r in rows], fontsize=7, parse_math=False)
+
+
+def _points(
+    axes: Any, ours: Numbers, paper: Numbers, rows: Sequence[str], columns: Sequence[str]
+) -> None:
+    """A point a row, the first column against the second, with the line through them."""
+    x, y = (np.array(_values(ours, rows, column)) for column in columns[:2])
+    axes.scatter(x, y, s=18, color=SHADES[0])
+    for place, row in enumerate(rows):
+        axes.annotate(short(row), (x[place], y[place]), fontsize=6, xytext=(3, 3),
+                      textcoords="offset points", parse_math=False)  # fmt: skip
+    known = np.isfinite(x) & np.isfinite(y)
+    if known.sum() > 2 and np.ptp(x[known]) > 0:
+        slope, start = np.polyfit(x[known], y[known], 1)
+        ends = np.array([x[known].min(), x[known].max()])
+        axes.plot(ends, slope * ends + start, color=SHADES[1], linewidth=1)
+    axes.set_xlabel(columns[0], fontsize=8, parse_math=False)
+    axes.set_ylabel(columns[1], fontsize=8, parse_math=False)
+
+
+WAYS: dict[str, Callable[[Any, Numbers, Numbers, Sequence[str], Sequence[str]], None]] = {
+    "bars": _bars,
+    "lines": _lines,
+    "matrix": _matrix,
+    "points": _points,
+}
+
+
+def _values(numbers: Numbers, rows: Sequence[str], column: str) -> list[float]:
+    return _numbers([numbers.get(row, {}).get(column) for row in rows])
+
+
+def _numbers(values: Sequence[float | None]) -> list[float]:
+    return [np.nan if value is None else value for value in values]
+
+
+def _legend(axes: Any) -> None:
+    shown = axes.legend(fontsize=7, frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    for text in shown.get_texts():
+        text.set_parse_math(False)

@@ -1,0 +1,129 @@
+"""Training with parameters, gradients and moments split over the processes (FSDP, `fully_shard`).
+
+Every process holds 1/n of each; a layer's weights are whole only while the layer works. The model
+that was given stays an ordinary one: its weights are let go while its split copy trains and are
+filled in again to evaluate, to save and at the end, so that everything else (evaluation,
+checkpoints, the saved model) is the same code and the same files as without.
+
+Accelerate's own FSDP silently becomes data parallel training without a graphics card, so torch's
+`fully_shard` is called directly, on a mesh of all processes (gloo on processors).
+"""
+
+import contextlib
+import copy
+from collections import defaultdict
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor, distribute_tensor
+
+from brodmann.data.batches import Batch
+from brodmann.data.uncertainty import NAME as UNCERTAINTY
+from brodmann.errors import InputError
+from brodmann.models.families import layers_of
+from brodmann.models.multitask import MultiTaskModel, Outputs
+from brodmann.training.options import Options
+
+
+def check_sharding(model: MultiTaskModel, options: Options, world: int, objective: Any) -> None:
+    """What has been shown to work; anything else is refused before it goes wrong."""
+    refused = {
+        f'architecture = "{model.settings.architecture}"': model.settings.architecture != "shared",
+        "gates of the model": bool(model.settings.gates),
+        "specialize": options.specialize is not None,
+        "aggregation": options.aggregation is not None,
+        f'sampling = "{UNCERTAINTY}"': options.sampling == UNCERTAINTY,
+        "distillation": objective is not None,
+        "gradient_checkpointing": any(m.is_gradient_checkpointing for m in model.bare_models()),
+    }
+    for what, wrong in refused.items():
+        if wrong:
+            raise InputError(f"sharding: does not go with {what}: use data parallel training")
+    if world < 2:
+        raise InputError(
+            "sharding needs several processes: torchrun --nproc_per_node N -m brodmann train CONFIG"
+        )
+
+
+class _Losses(nn.Module):
+    """`fully_shard` finds its hooks by the tensors that a module returns, so it returns tensors."""
+
+    def __init__(self, model: MultiTaskModel) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, batch: Batch) -> list[Tensor]:
+        return [losses.clone() for losses in self.model(batch).losses]
+
+
+class Shards:
+    """The split copy of a model that trains in its place."""
+
+    def __init__(self, model: MultiTaskModel, device: torch.device, world: int) -> None:
+        self.whole_model = model
+        mesh = init_device_mesh(device.type, (world,))
+        self.split = copy.deepcopy(model)
+        for backbone in self.split.bare_models():
+            for layer in layers_of(backbone):
+                fully_shard(layer, mesh=mesh)
+        self.module: Any = fully_shard(_Losses(self.split), mesh=mesh)
+        self._let_go()
+
+    def __call__(self, batch: Batch) -> Outputs:
+        return Outputs([], self.module(batch))
+
+    @contextlib.contextmanager
+    def whole(self, optimizer: Any, *, back: bool = False) -> Iterator[tuple[nn.Module, Any]]:
+        """All weights in the ordinary model, and all moments by its parameters: every process must
+        come here. With `back` what was changed meanwhile is split again."""
+        self.gather()
+        parameters = dict(self.whole_model.named_parameters())
+        moments: Any = SimpleNamespace(state=defaultdict(dict))
+        for name, part in self.split.named_parameters():
+            for moment, value in sorted(optimizer.state.get(part, {}).items()):  # the same order
+                moments.state[parameters[name]][moment] = _all_of(value)
+        try:
+            yield self.whole_model, moments
+            if back:
+                self._split_again(optimizer, moments)
+        finally:
+            self._let_go()
+
+    def gather(self) -> None:
+        """The ordinary model has all weights again."""
+        mine = dict(self.whole_model.named_parameters())
+        with torch.no_grad():
+            for name, part in self.split.named_parameters():
+                mine[name].data = _all_of(part).clone()
+            buffers = dict(self.split.named_buffers())
+            for name, buffer in self.whole_model.named_buffers():
+                buffer.copy_(buffers[name])
+
+    def _split_again(self, optimizer: Any, moments: Any) -> None:
+        mine = dict(self.whole_model.named_parameters())
+        with torch.no_grad():
+            for name, part in self.split.named_parameters():
+                part.copy_(_like(mine[name].data, part))
+                for moment, value in moments.state.get(mine[name], {}).items():
+                    same = value.shape == mine[name].shape and value.dim() > 0
+                    optimizer.state[part][moment] = _like(value, part) if same else value
+
+    def _let_go(self) -> None:
+        for parameter in self.whole_model.parameters():
+            parameter.data = torch.empty(0, dtype=parameter.dtype, device=parameter.device)
+
+
+def _all_of(value: Any) -> Any:
+    return value.full_tensor().detach() if isinstance(value, DTensor) else value
+
+
+def _like(value: Tensor, part: Any) -> DTensor:
+    """This process's share of what all processes have: nothing is sent (`src_data_rank`), so they
+    need not come here in the same order."""
+    mesh, places = part.device_mesh, part.placements
+    return distribute_tensor(value.to(part.device), mesh, places, src_data_rank=None)
