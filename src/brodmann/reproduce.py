@@ -9,7 +9,7 @@ from brodmann.arms import arm_config, run_arms
 from brodmann.artifacts import provenance, read_json, write_json, write_text
 from brodmann.config import Config, load_config, set_value, to_toml
 from brodmann.errors import InputError
-from brodmann.grid import Engine, cells_of, run_grid
+from brodmann.grid import Engine, cells_of, run_grid, task_name
 from brodmann.recipes import PAPERS, Numbers, Recipe, View, beside, find, index, recipes
 from brodmann.recipes.readers import READERS, case_key
 
@@ -39,7 +39,9 @@ def reproduce(
         if not other.folder.is_dir():
             raise InputError(f"{recipe.name} starts from {needed}: `brodmann reproduce {needed}`")
     found = run_recipe(recipe, config, base, report, engine)
-    found["titles"] = titles_of(recipe, config, scale)
+    found["titles"] = titles_of(recipe, scale, output)
+    found["mismatched"] = recipe.paper != "HMNET"  # which counts MNLI once
+    found["benchmarks"] = benchmarks_of(config)
     runs = runs_of(recipe, config, scale, found)
     documents = []
     for view in views:
@@ -94,14 +96,25 @@ def _starts_there(values: dict[str, Any], output: Path, suffix: str) -> None:
         values["adapt"]["start"] = moved(values["adapt"]["start"])
 
 
-def titles_of(recipe: Recipe, config: Config, scale: str) -> dict[str, str]:
-    """The recipe's own words for the cases of its grid."""
+def titles_of(recipe: Recipe, scale: str, output: Path) -> dict[str, str]:
+    """The recipe's own words for the cases of its grid; cases of somebody else's have none."""
     others = scale == "paper" and recipe.titles_at_paper_scale
     titles = recipe.titles_at_paper_scale if others else recipe.titles
-    if config.grid is None or not titles:
+    if not titles:
         return {}
-    cases = list(dict.fromkeys(case_key(cell.varied) for cell in cells_of(config)))
-    return dict(zip(cases, titles, strict=False))  # `--set` may have made fewer or more cases
+    cells = cells_of(configured(recipe, scale, output, [])[0])
+    cases = list(dict.fromkeys(case_key(cell.varied) for cell in cells))
+    return dict(zip(cases, titles, strict=True))
+
+
+def benchmarks_of(config: Config) -> dict[str, list[str]]:
+    """Tasks by the collection that the catalogue has them in; a recipe with one has no need."""
+    found: dict[str, list[str]] = {}
+    for task in config.tasks:
+        use = task if isinstance(task, str) else task.use or ""
+        if "/" in use and not use.endswith(".toml"):
+            found.setdefault(use.partition("/")[0], []).append(task_name(task))
+    return found if len(found) > 1 else {}
 
 
 def runs_of(recipe: Recipe, config: Config, scale: str, found: dict[str, Any]) -> dict[str, str]:

@@ -62,7 +62,7 @@ def quick(recipe: Recipe) -> list[str]:
         changes += ["transfer.examples=[4]", "transfer.seeds=2", "transfer.epochs=1"]
     if "seed" in values.get("grid", {}).get("vary", {}):
         changes.append("grid.vary.seed=[0, 1]")
-    if recipe.name == "hmnet_layers":  # the tiny model has three layers
+    if recipe.name in ("hmnet_layers", "hmnet_shared"):  # the tiny model has three layers
         cases = [{"shared": 1, "clustered": 1, "specific": 1}, {"shared": 2, "specific": 1}]
         cases[1]["clustered"] = 0
         text = ", ".join(f'{{ "model.parameters" = {in_toml(case)} }}' for case in cases)

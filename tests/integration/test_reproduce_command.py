@@ -11,7 +11,8 @@ from brodmann.grid import cells_of
 from brodmann.pipeline.train import check_methods
 from brodmann.recipes import find, index, missing, recipes
 from brodmann.recipes.readers import READERS
-from brodmann.reproduce import as_markdown, configured, described
+from brodmann.reporting.view_figures import WAYS
+from brodmann.reproduce import as_markdown, configured, described, titles_of
 
 Command = Callable[..., tuple[int, str, str]]
 SMALL = "limit = { train = 24, validation = 16, test = 8 }"
@@ -45,6 +46,10 @@ def test_every_recipe_is_a_valid_configuration(recipe, scale: str, tmp_path: Pat
     for view in recipe.views:
         assert view.reader in READERS and view.shows
         assert view.name in index() or view.name.endswith(("-frozen", "-shared"))
+        assert view.figure in ("", *WAYS)
+        assert view.figure or "-figure" not in view.name  # a figure is drawn
+        assert view.paper or view.note  # the paper's numbers, or why there are none
+    titles_of(recipe, scale, tmp_path)  # as many titles as cases
     for needed in recipe.needs:
         assert find(needed)[0].name == needed
 
@@ -67,17 +72,16 @@ def test_views_are_listed_once_and_what_lacks_is_said(command: Command, tmp_path
 def test_differences_and_the_table(tmp_path: Path) -> None:
     recipe, (view,) = find("camtl-table1")
     config, _ = configured(recipe, "mini", tmp_path, [])
-    ours = {
-        "freeze=0.5": {"average": 76.0, "task σ": 7.0},
-        "architecture=ca_mtl": {"average": None},
-    }
-    document = described(view, recipe, "mini", config, ours)
+    first, *_, last = view.paper
+    ours = {first: {"average": 76.0, "task σ": 7.0}, last: {"average": None}}
+    document = described(view, recipe, "mini", config, ours, {"one run": "abc"})
     assert document["differences"] == {
-        "freeze=0.5": {"average": pytest.approx(-4.61), "task σ": pytest.approx(-7.41)}
+        first: {"average": pytest.approx(-4.61), "task σ": pytest.approx(-7.41)}
     }
     text = as_markdown(document)
-    assert "| freeze=0.5 | 76.0 (80.6) | 7.0 (14.4) |" in text
-    assert "| architecture=ca_mtl | – (83.1) | – (10.9) |" in text
+    assert f"| {first} | 76.0 (80.6, -4.6) | 7.0 (14.4, -7.4) |" in text
+    assert f"| {last} | – (84.0) | – (10.0) |" in text
+    assert "- one run: `abc`" in text
 
 
 def test_five_tasks_in_one_run(tmp_path: Path, command: Command) -> None:
@@ -86,9 +90,15 @@ def test_five_tasks_in_one_run(tmp_path: Path, command: Command) -> None:
     words += ("--set", "dissociation.draws=1", "--set", "dissociation.resamples=20")
     code, out, err = command(*words, "--set", "map.examples=8")
     assert code == 0, err
-    assert "spec-table3" in out and "(83.9)" in out
+    assert "spec-table3" in out and "(83.9, " in out
     table = json.loads((tmp_path / "reproduced" / "spec-table3-mini.json").read_text())
-    assert set(table["ours"]["base"]) == set(names) and table["fingerprint"]
+    assert set(table["ours"]["base"]) == set(names)
+    (label, fingerprint), *others = table["runs"].items()
+    assert (tmp_path / "cells" / fingerprint / "model").is_dir() and not others
+    assert label == "+".join(names)
+    drawn = (tmp_path / "reproduced" / "spec-figure4-mini.svg").read_text()
+    assert drawn.startswith("<?xml") and "ag_news" in drawn
+    assert "spec-figure4-mini.svg" in (tmp_path / "reproduced" / "spec-figure4-mini.md").read_text()
     assert table["differences"]["base"]["mnli"] == pytest.approx(
         table["ours"]["base"]["mnli"] - 83.91
     )

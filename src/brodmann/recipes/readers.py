@@ -15,33 +15,30 @@ Reader = Callable[[dict[str, Any]], Numbers]
 
 
 def pair_dissociation(grid: dict[str, Any]) -> Numbers:
-    """Every pair: D, percent."""
-    return {_pair(cell): {"D": _percent(cell["dissociation"]["mean"])} for cell in _done(grid)}
+    """Every pair: D, percent, the mean over seeds."""
+    return {pair: {"D": _percent(_mean(cells, "mean"))} for pair, cells in _pairs(grid).items()}
 
 
 def dual_task(grid: dict[str, Any]) -> Numbers:
     """Every pair: D of both tasks."""
-    return {
-        _pair(cell): {
-            "D_A": _percent(cell["dissociation"]["per_task"][0]),
-            "D_B": _percent(cell["dissociation"]["per_task"][1]),
-        }
-        for cell in _done(grid)
-    }
+    rows: Numbers = {}
+    for pair, cells in _pairs(grid).items():
+        first, second = _mean(cells, "per_task")
+        rows[pair] = {"D_A": _percent(first), "D_B": _percent(second)}
+    return rows
 
 
 def pruned_scores(grid: dict[str, Any]) -> Numbers:
     """A row a task whose heads are off (and random heads, nothing, D), a column a task."""
-    found = _one(grid)["dissociation"]
-    names = found["tasks"]
+    cells = _done(grid)
+    names = cells[0]["dissociation"]["tasks"]
+    performance = _mean(cells, "performance")
     rows: Numbers = {
-        f"without {off}": {
-            task: _percent(found["performance"][i][j]) for i, task in enumerate(names)
-        }
+        f"without {off}": {task: _percent(performance[i][j]) for i, task in enumerate(names)}
         for j, off in enumerate(names)
     }
     for title, key in (("random", "random"), ("base", "base"), ("D", "per_task")):
-        rows[title] = {task: _percent(found[key][i]) for i, task in enumerate(names)}
+        rows[title] = {t: _percent(v) for t, v in zip(names, _mean(cells, key), strict=True)}
     return rows
 
 
@@ -56,10 +53,12 @@ def overlapping_heads(grid: dict[str, Any]) -> Numbers:
 
 def heads_per_layer(grid: dict[str, Any]) -> Numbers:
     """A row a task, a column a layer."""
-    found = _one(grid)["dissociation"]
+    cells = _done(grid)
     return {
-        task: {f"layer {layer}": float(count) for layer, count in enumerate(counts)}
-        for task, counts in zip(found["tasks"], found["heads_per_layer"], strict=True)
+        task: {f"layer {layer}": count for layer, count in enumerate(counts)}
+        for task, counts in zip(
+            cells[0]["dissociation"]["tasks"], _mean(cells, "heads_per_layer"), strict=True
+        )
     }
 
 
@@ -67,7 +66,7 @@ def case_averages(grid: dict[str, Any]) -> Numbers:
     """A row a case, over its seeds: the average over tasks and its spread over tasks."""
     rows: Numbers = {}
     for case, cells in _cases(grid).items():
-        scores = np.array([[e["score"] for e in c["splits"]["validation"].values()] for c in cells])
+        scores = np.array([list(_scores(grid, cell).values()) for cell in cells])
         rows[case] = {
             "average": _percent(float(scores.mean())),
             "task σ": _percent(float(scores.std(axis=1, ddof=1).mean())),
@@ -79,13 +78,13 @@ def case_scores(grid: dict[str, Any]) -> Numbers:
     """A row a case, a column a task, and the average."""
     rows: Numbers = {}
     for case, cells in _cases(grid).items():
-        tasks = list(cells[0]["splits"]["validation"])
-        means = {
-            task: float(np.mean([c["splits"]["validation"][task]["score"] for c in cells]))
-            for task in tasks
-        }
+        found = [_scores(grid, cell) for cell in cells]
+        means = {task: float(np.mean([scores[task] for scores in found])) for task in found[0]}
         rows[case] = {task: _percent(value) for task, value in means.items()}
-        rows[case]["average"] = _percent(float(np.mean(list(means.values()))))
+        for title, tasks in {**grid.get("benchmarks", {}), "average": list(means)}.items():
+            there = [value for task, value in means.items() if task in tasks]
+            if there:
+                rows[case][title] = _percent(float(np.mean(there)))
     return rows
 
 
@@ -101,9 +100,12 @@ def arm_averages(comparison: dict[str, Any]) -> Numbers:
 
 
 def arm_scores(comparison: dict[str, Any]) -> Numbers:
-    """A row an arm, a column a task."""
+    """A row an arm, a column a task, and the average."""
     return {
-        arm: {task: _percent(mean) for task, (mean, _) in found["per_task"].items()}
+        arm: {
+            **{task: _percent(mean) for task, (mean, _) in found["per_task"].items()},
+            "average": _percent(found["average"][0]),
+        }
         for arm, found in comparison["arms"].items()
     }
 
@@ -348,12 +350,10 @@ def _log(grid: dict[str, Any], cell: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _square(grid: dict[str, Any], key: str) -> Numbers:
-    found = _one(grid)["dissociation"]
-    names = found["tasks"]
+    cells = _done(grid)
+    names, values = cells[0]["dissociation"]["tasks"], _mean(cells, key)
     return {
-        other: {
-            task: None if i == j else _percent(found[key][i][j]) for i, task in enumerate(names)
-        }
+        other: {task: None if i == j else _percent(values[i][j]) for i, task in enumerate(names)}
         for j, other in enumerate(names)
     }
 
@@ -365,12 +365,29 @@ def _done(grid: dict[str, Any]) -> list[dict[str, Any]]:
     return cells
 
 
-def _one(grid: dict[str, Any]) -> dict[str, Any]:
-    return _done(grid)[0]
+def _pairs(grid: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = {}
+    for cell in _done(grid):
+        found.setdefault("+".join(cell["varied"]["tasks"]), []).append(cell)
+    return found
 
 
-def _pair(cell: dict[str, Any]) -> str:
-    return "+".join(cell["varied"]["tasks"])
+def _mean(cells: list[dict[str, Any]], key: str) -> Any:
+    """Of one measurement of dissociation, over seeds; undefined where one of them is."""
+    each = [np.array(cell["dissociation"][key], float) for cell in cells]
+    values = np.asarray(np.mean(each, axis=0))
+    shown = values.astype(object)
+    shown[np.isnan(values)] = None
+    return shown.tolist()
+
+
+def _scores(grid: dict[str, Any], cell: dict[str, Any]) -> dict[str, float]:
+    """Every task's score; MNLI's mismatched set is one more where the paper counts it so."""
+    found = {task: entry["score"] for task, entry in cell["splits"]["validation"].items()}
+    if grid.get("mismatched"):
+        further = cell["splits"].get("validation_mismatched", {})
+        found |= {f"{task}-mm": entry["score"] for task, entry in further.items()}
+    return found
 
 
 def _cases(grid: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
