@@ -60,7 +60,7 @@ def run_arms(
                 settings,
                 base,
                 report,
-                branch_at=special.delta if arm == "multi" else None,
+                branch_at=[special.delta] if arm == "multi" else (),
                 branch_from=shared if arm in VARIANTS else None,
                 heads=arm != "single" and arm not in OFF,  # nothing to separate, or to choose
             )

@@ -39,8 +39,14 @@ class TaskEmbedding(nn.Module):
     def forward(self, context: TaskContext) -> Tensor:
         """(task of the batch, size); once a forward pass, kept in its context as "z"."""
         rows = torch.stack([self.rows[module_key(task)] for task in context.tasks])
-        z: Tensor = self.transform(rows)
+        with in_float32(rows):
+            z: Tensor = self.transform(rows)
         return z
+
+
+def in_float32(like: Tensor) -> torch.autocast:
+    """Steps of bfloat16 near 1 are 1/128, so that 1 + γ would be 1 for every small γ."""
+    return torch.autocast(like.device.type, enabled=False)
 
 
 class FiLM(nn.Module):
@@ -53,7 +59,8 @@ class FiLM(nn.Module):
         nn.init.zeros_(self.both.bias)
 
     def forward(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        scale, shift = self.both(z).chunk(2, dim=-1)
+        with in_float32(z):
+            scale, shift = self.both(z).chunk(2, dim=-1)
         return scale, shift
 
 

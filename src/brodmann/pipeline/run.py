@@ -1,6 +1,7 @@
 """The whole chain; a stage whose result is there is not done again."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ def run(
     base: Path,
     report: Any,
     *,
-    branch_at: float | None = None,
+    branch_at: Sequence[float] = (),
     branch_from: Path | None = None,
     heads: bool = True,
 ) -> dict[str, Any]:

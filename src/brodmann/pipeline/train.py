@@ -1,5 +1,6 @@
 """Stage 1: tasks and a backbone → a trained model in `model/`."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -139,7 +140,7 @@ def train_in(
     model: Any,
     report: Any,
     *,
-    branch_at: float | None = None,
+    branch_at: Sequence[float] = (),
     branch_from: Path | None = None,
 ) -> None:
     from brodmann.training.iat import IAT

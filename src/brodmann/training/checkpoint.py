@@ -90,9 +90,10 @@ def save_checkpoint(
     random_states: Iterable[dict[str, Tensor]],
     state: dict[str, Any],
     *,
-    keep: int,
+    keep: int | None,
 ) -> Path:
-    path = folder / f"step-{step:08d}"
+    """The newest `keep` stay (None: all)."""
+    path = folder / folder_name(step)
     with whole_folder(path) as temporary:
         files = {
             "model.safetensors": dict(model.state_dict()),
@@ -106,9 +107,13 @@ def save_checkpoint(
             checksums[name] = hashlib.sha256(content).hexdigest()
             write_bytes(temporary / name, content)
         write_json(temporary / "state.json", {"step": step, **state, "checksums": checksums})
-    for old in checkpoint_folders(folder)[:-keep]:
+    for old in [] if keep is None else checkpoint_folders(folder)[:-keep]:
         shutil.rmtree(old)
     return path
+
+
+def folder_name(step: int) -> str:
+    return f"step-{step:08d}"
 
 
 def checkpoint_folders(folder: Path) -> list[Path]:
@@ -130,11 +135,16 @@ def clear_checkpoints(folder: Path) -> None:
 def newest_checkpoint(folder: Path, warn: Callable[[str], None]) -> Path | None:
     """The newest one whose files are whole; a damaged one is named and passed over."""
     for path in reversed(checkpoint_folders(folder)):
-        damage = _damage(path)
-        if damage is None:
+        if is_whole(path, warn):
             return path
-        warn(f"checkpoint {path.name} is damaged ({damage}): going back to the one before it")
     return None
+
+
+def is_whole(path: Path, warn: Callable[[str], None]) -> bool:
+    damage = _damage(path) if path.is_dir() else ""
+    if damage:
+        warn(f"checkpoint {path.name} is damaged ({damage}): going back to the one before it")
+    return damage is None
 
 
 def _damage(path: Path) -> str | None:

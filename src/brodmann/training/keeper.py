@@ -81,12 +81,13 @@ class Keeper:
 
     def find_branch(self, folder: Path, step: int) -> dict[str, Any] | None:
         """Another run's checkpoint at that step, if its steps so far are this run's own."""
-        self.newest = checkpoint.newest_checkpoint(folder / "checkpoints" / BRANCH, self.say)
+        place = folder / "checkpoints" / BRANCH / checkpoint.folder_name(step)
+        self.newest = place if checkpoint.is_whole(place, self.say) else None
         if self.newest is None:
             return None
         state = read_json(self.newest / "state.json")
-        if state["plain_fingerprint"] != self.plain_fingerprint or state["step"] != step:
-            self.say(f"{self.newest}: other settings, data or step: training from the beginning")
+        if state["plain_fingerprint"] != self.plain_fingerprint:
+            self.say(f"{self.newest}: other settings or data: training from the beginning")
             self.newest = None
             return None
         return state
@@ -121,8 +122,9 @@ class Keeper:
             "progress": progress,
             "stream": stream,
         }
+        keep = None if branch else self.keep
         written = checkpoint.save_checkpoint(
-            folder, progress["step"], model, optimizer, random_states, state, keep=self.keep
+            folder, progress["step"], model, optimizer, random_states, state, keep=keep
         )
         if branch:
             return

@@ -92,7 +92,7 @@ class Loop:
         else:
             self.prepared, self.optimizer = self.shards, self.accelerator.prepare(optimizer)
         self.progress = Progress(examples={task.name: 0 for task in tasks})
-        self.branch: int | None = None  # the step whose checkpoint is kept for others
+        self.branches: frozenset[int] = frozenset()  # steps whose checkpoints are kept for others
         self.branch_from: Path | None = None
         self.conflicts: TaskGradients | None = None
         if options.aggregation is not None:
@@ -157,7 +157,7 @@ class Loop:
                 self._save(keeper)
             if self._finished():
                 return
-            if self.progress.step == self.branch:
+            if self.progress.step in self.branches:
                 self._save(keeper, branch=True)
             if self.special is not None and self.special.due(self.progress.step):
                 self._specialize(keeper)

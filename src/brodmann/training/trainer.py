@@ -26,7 +26,7 @@ def fit(
     checkpoints: int = 2,
     trackers: Sequence[str] = (),
     report: Report | None = None,
-    branch_at: float | None = None,
+    branch_at: Sequence[float] = (),
     branch_from: str | Path | None = None,
     encoded: Mapping[str, Mapping[str, Encoded]] | None = None,
     objective: Any = None,
@@ -45,7 +45,7 @@ def fit(
     the last `checkpoints` are kept), a stopped run goes on from the newest, and Ctrl-C saves first.
     `report(event, facts)` is called along the way. `specialize=IAT(...)` trains the last steps
     along the map of heads; then the best model is the best after the switch. `branch_at` keeps a
-    checkpoint before the last share of the steps, and `branch_from`, the folder of such a run,
+    checkpoint before each of these last shares of the steps, and `branch_from`, the folder of such a run,
     starts there: the arms of a comparison share the steps before the switch. `encoded` gives splits
     that are tokenised already, by split and task; `objective` is a module around the model with a
     loss of its own (see `training/distillation.py`).
@@ -61,7 +61,7 @@ def fit(
         plain_fingerprint="" if folder is None else run.fingerprint(plain=True),
     )
     keeper.check_space(run.trained)
-    run.branch = None if branch_at is None else int((1 - Fraction(str(branch_at))) * run.steps)
+    run.branches = frozenset(int((1 - Fraction(str(s))) * run.steps) for s in branch_at)
     run.branch_from = None if branch_from is None else Path(branch_from)
     with (
         StopSignals() as signals,

@@ -454,3 +454,43 @@ def test_zero_shot_scores_every_start_and_changes_nothing(two_tasks: list[Any]) 
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     with pytest.raises(bm.InputError, match="needs a new one"):
         bm.zero_shot(model, first)
+
+
+@pytest.mark.parametrize("module", ["alignment", "norm", "bottleneck"])
+def test_a_small_scale_shows_under_bf16(module: str) -> None:
+    """Steps of bfloat16 near 1 are 1/128: γ = 0.003 must not round away, nor only half of it."""
+    import torch
+
+    from brodmann.models.conditional import (
+        ConditionalAlignment,
+        ConditionalBottleneck,
+        ConditionalNorm,
+    )
+    from brodmann.models.task_context import TaskContext
+
+    torch.manual_seed(0)
+    size = 12
+    one = {
+        "alignment": lambda: ConditionalAlignment(["a"], size, "film"),
+        "norm": lambda: ConditionalNorm(size),
+        "bottleneck": lambda: ConditionalBottleneck(size, None),
+    }[module]()
+    states, z, bias = torch.randn(2, 3, size), torch.ones(1, size), torch.randn(size)
+    context = TaskContext(("a",), (slice(0, 2),), torch.zeros(2, dtype=torch.long))
+
+    def output() -> torch.Tensor:
+        return one(states, bias, z, context) if module == "norm" else one(states, z, context)
+
+    def change(precision: bool) -> torch.Tensor:
+        with torch.no_grad(), torch.autocast("cpu", torch.bfloat16, enabled=precision):
+            one.film.both.bias.zero_()
+            before = output().float()
+            one.film.both.bias[:size] = 0.003
+            return output().float() - before
+
+    exact, rounded = change(False), change(True)
+    assert exact.abs().max() > 1e-4
+    if module == "bottleneck":  # its products are in bf16: only that something comes through
+        assert rounded.abs().max() > 0
+    else:
+        torch.testing.assert_close(rounded, exact, atol=1e-5, rtol=1e-2)

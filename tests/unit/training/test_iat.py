@@ -203,7 +203,7 @@ def test_a_branch_shares_the_steps_before_the_switch(
     special = IAT(delta=0.4, examples=8)
     bm.fit(
         build(tasks_of_every_kind), tasks_of_every_kind,
-        folder=tmp_path / "plain", branch_at=0.4, **OPTIONS,
+        folder=tmp_path / "plain", branch_at=[0.4], **OPTIONS,
     )  # fmt: skip
     straight = build(tasks_of_every_kind)
     bm.fit(straight, tasks_of_every_kind, specialize=special, **OPTIONS)
