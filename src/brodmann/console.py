@@ -8,11 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.live import Live
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from brodmann.console_plan import plan_of_many_parts, plan_parts, reproduced_table
+from brodmann.console_plan import (
+    plan_of_many_parts,
+    plan_parts,
+    progress_table,
+    reproduced_table,
+)
 from brodmann.console_tables import (
     comparison_parts,
     dissociation_lines,
@@ -44,6 +50,7 @@ class RunView:
         self.console = console
         self.bar: Progress | None = None
         self.bar_task: TaskID | None = None
+        self.live: Live | None = None
         self.smooth: float | None = None
         self.begin = (0.0, 0)  # time and examples when this sitting began
         self.next_line = 0.0
@@ -77,6 +84,7 @@ class RunView:
             "plan": self._plan,
             "plan of many": self._plan_of_many,
             "reproduced": self._reproduced,
+            "cells": self._cells,
             "cell": self._cell,
             "cell failed": self._cell_failed,
             "grid": self._grid,
@@ -93,6 +101,9 @@ class RunView:
         if self.bar is not None:
             self.bar.stop()
             self.bar = None
+        if self.live is not None:
+            self.live.stop()
+            self.live = None
 
     def _stage(self, facts: dict[str, Any]) -> None:
         self.console.print(f"[dim]{facts['text']} …[/dim]")
@@ -313,6 +324,16 @@ class RunView:
             highlight=False,
         )
         self.console.print(f"model: {facts['folder']}", highlight=False)
+
+    def _cells(self, facts: dict[str, Any]) -> None:
+        """A table that is drawn anew while many cells run elsewhere; nothing in a log file."""
+        if not self.console.is_terminal:
+            return
+        if self.live is None:
+            self.close()
+            self.live = Live(console=self.console, transient=True)
+            self.live.start()
+        self.live.update(progress_table(facts))
 
     def _cell(self, facts: dict[str, Any]) -> None:
         self.close()

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from rich.markup import escape
+from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from brodmann.recipes import beside
@@ -56,6 +57,19 @@ def plan_of_many_parts(plan: dict[str, Any]) -> Iterator[Any]:
         f"{plan['runs']} runs, {plan['calibrated']} of them measured (others differ in the seed "
         f"alone); {plan['memory'] / 1e9:.2f} GB"
     )
+
+
+def progress_table(facts: dict[str, Any]) -> Table:
+    """The cells that run now, how far each is, and the time left for all."""
+    table = Table(box=None, header_style="bold")
+    left = f", about {duration(facts['left'])} left" if facts["left"] is not None else ""
+    table.add_column(f"{facts['done']} done, {facts['waiting']} waiting{left}", no_wrap=True)
+    table.add_column("step", justify="right")
+    table.add_column("")
+    for label, (step, steps) in facts["running"]:
+        bar = ProgressBar(total=max(steps, 1), completed=step, width=30)
+        table.add_row(escape(label), f"{step:,}/{steps:,}", bar)
+    return table
 
 
 def _beside(planned: float, seconds: float | None) -> list[str]:

@@ -1,15 +1,20 @@
-"""Many runs from one configuration, one after the other.
+"""Many runs from one configuration, one after the other or (an engine) elsewhere.
 
 A `[grid]` table becomes cells, each an ordinary run whose folder is named by the fingerprint of
 its configuration: `output/cells/<fingerprint>`. So nothing is trained twice, not even by two
 grids; what is finished is skipped; a cell that fails is shown and does not stop the rest; and an
-interrupted study goes on where it was. One small JSON a cell in `output/name/` holds its numbers.
+interrupted study goes on where it was. Cells that differ only in how they specialize (plain and
+IAT, or several δ) share their first steps. One small JSON a cell in `output/name/` holds its
+numbers.
 """
 
+import contextlib
 import itertools
+import json
+import shutil
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -124,8 +129,12 @@ def run_grid(
     report: Callable[[str, dict[str, Any]], None],
     *,
     engine: "Engine | None" = None,
+    retries: int = 0,
 ) -> Any:
-    """Run what is not finished; the summary of all cells. `engine` runs cells elsewhere."""
+    """Run what is not finished; the summary of all cells.
+
+    `engine` runs cells elsewhere; cells that fail are tried again so many times.
+    """
     cells = cells_of(config)
     folder = config.folder
     if (folder / "config.toml").is_file():
@@ -135,19 +144,71 @@ def run_grid(
         assert config.grid is not None
         heads = config.grid.heads
         data = [_data_fingerprints(cell.config, base) for cell in cells]
+        branches = shared_beginnings(cells)
         waiting: list[Work] = []
         for number, cell in enumerate(cells):
-            work = Work(cell, number, len(cells), folder, base, heads, data[number])
+            branch = branches.get(cell.fingerprint, Branch())
+            work = Work(cell, number, len(cells), folder, base, heads, data[number], branch)
             if _finished(work.path, cell, data[number]):
                 facts = {"number": number, "cells": len(cells), "cell": cell, "state": "there"}
                 report("cell", facts)
             else:
                 waiting.append(work)
-        (engine or in_order)(waiting, report)
+        for _ in range(1 + retries):
+            # Those that others start from come first; on many machines the others wait for them.
+            for wave in (True, False):
+                now = [work for work in waiting if (work.branch.start is None) is wave]
+                if now:
+                    (engine or in_order)(now, report)
+            waiting = [work for work in waiting if not _finished(work.path, work.cell, work.data)]
+            if not waiting:
+                break
+        else:
+            branches = {}  # who failed may be tried again from there
+        for branch in branches.values():
+            if branch.start is not None:
+                shutil.rmtree(branch.start / "checkpoints" / "branch", ignore_errors=True)
         summary = summarised(folder, cells)
         write_json(folder / "grid.json", summary)
         report("grid", {"summary": summary, "folder": folder})
         return summary
+
+
+@dataclass(frozen=True)
+class Branch:
+    """What a cell keeps for others to go on from, or whose steps it goes on from."""
+
+    keep_at: tuple[float, ...] = ()  # last shares of the steps: a checkpoint before each
+    start: Path | None = None  # run folder
+
+
+def shared_beginnings(cells: Sequence[Cell]) -> dict[str, Branch]:
+    """Cells that are the same run until their heads specialize: one of them trains those steps.
+
+    That is the plain one, or else the one that switches last.
+    """
+    alike: dict[str, list[Cell]] = {}
+    for cell in cells:
+        plain = cell.config.model_copy(update={"specialize": None}).fingerprint()
+        alike.setdefault(plain, []).append(cell)
+    found: dict[str, Branch] = {}
+    for group in alike.values():
+        first = min(group, key=_specialized_share)
+        others = [cell for cell in group if cell is not first and _specialized_share(cell) < 1]
+        for cell in others:
+            found[cell.fingerprint] = Branch(start=first.config.folder)
+        if others:
+            shares = tuple(sorted({_specialized_share(cell) for cell in others}))
+            found[first.fingerprint] = Branch(keep_at=shares)
+    return found
+
+
+def _specialized_share(cell: Cell) -> float:
+    """Of the steps, the last ones: 0 never specializes, 1 does from the first step on."""
+    special = cell.config.specialize
+    if special is None:
+        return 0.0
+    return 1.0 if special.variant == "ticket_share" else special.delta
 
 
 @dataclass
@@ -161,6 +222,7 @@ class Work:
     base: Path
     heads: bool
     data: dict[str, str] | None
+    branch: Branch = Branch()
 
     @property
     def path(self) -> Path:
@@ -168,7 +230,7 @@ class Work:
 
     def finish(self, report: Any) -> dict[str, Any]:
         """Run it and write what it gave, whole or not at all."""
-        result = {**_run_cell(self.cell, self.base, report, self.heads), "data": self.data}
+        result = {**_run_cell(self, report), "data": self.data}
         write_json(self.path, result)
         return result
 
@@ -180,6 +242,18 @@ class Work:
     def facts(self, state: str, expected: float | None = None) -> dict[str, Any]:
         facts = {"number": self.number, "cells": self.cells, "cell": self.cell, "state": state}
         return {**facts, "expected": expected}
+
+    def step(self) -> tuple[int, int] | None:
+        """(step, steps) of its training, as far as its log says; None before it begins."""
+        path = self.cell.config.folder / "log.jsonl"
+        if not path.is_file():
+            return None
+        entries = []
+        for line in path.read_text(encoding="utf-8").splitlines():
+            with contextlib.suppress(json.JSONDecodeError):  # a line that is being written
+                entries.append(json.loads(line))
+        steps = next((entry["steps"] for entry in entries if "start" in entry), None)
+        return None if steps is None else (max(e.get("step", 0) for e in entries), steps)
 
 
 Engine = Callable[[list[Work], Any], None]
@@ -195,12 +269,20 @@ def in_order(waiting: list[Work], report: Any) -> None:
         work.finish(report)
 
 
-def _run_cell(cell: Cell, base: Path, report: Any, heads: bool) -> dict[str, Any]:
+def _run_cell(work: Work, report: Any) -> dict[str, Any]:
+    cell, branch = work.cell, work.branch
     facts = _facts_of(cell)
     from brodmann.training.checkpoint import clear_checkpoints
 
     try:
-        result = run(cell.config, base, report, heads=heads)
+        result = run(
+            cell.config,
+            work.base,
+            report,
+            heads=work.heads,
+            branch_at=branch.keep_at,
+            branch_from=branch.start,
+        )
     except (KeyboardInterrupt, Interrupted):
         raise
     except BrodmannError as error:
@@ -215,6 +297,7 @@ def _run_cell(cell: Cell, base: Path, report: Any, heads: bool) -> dict[str, Any
         **facts,
         "state": "done",
         **{key: value for key, value in result.items() if key in keep},
+        "configuration": _portable(cell.config),
         "provenance": versions,
     }
 
@@ -226,6 +309,12 @@ def _facts_of(cell: Cell) -> dict[str, Any]:
         "varied": cell.varied,
         "request": dissociate.requested(cell.config),
     }
+
+
+def _portable(config: Config) -> dict[str, Any]:
+    """All settings but those that are this machine's own."""
+    own = ("name", "output", "data_dir")
+    return {key: value for key, value in config.resolved().items() if key not in own}
 
 
 def _failed(facts: dict[str, Any], reason: str, report: Any) -> dict[str, Any]:

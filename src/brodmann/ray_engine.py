@@ -68,10 +68,11 @@ def _hand_out(ray: Any, waiting: list[Work], report: Any, cpus: float, gpus: flo
     try:
         while jobs:
             ready, _ = ray.wait(list(jobs), num_returns=1, timeout=LOOK_EVERY)
+            seconds = time.monotonic() - began
+            report("cells", _seen(list(jobs.values()), len(waiting), seconds))
             for job in ready:
                 work = jobs.pop(job)
                 done += 1
-                seconds = time.monotonic() - began
                 facts = work.facts("done", seconds / done * len(jobs))
                 try:
                     result = ray.get(job)
@@ -87,6 +88,19 @@ def _hand_out(ray: Any, waiting: list[Work], report: Any, cpus: float, gpus: flo
             ray.cancel(job, force=True)
         text = f"stopped after {done} cells: the same command goes on from here"
         raise Interrupted(text, 2) from None
+
+
+def _seen(left: list[Work], cells: int, seconds: float) -> dict[str, Any]:
+    """Where every cell is, from the logs in their folders: `left` (seconds) is what the steps so
+    far say of those to come."""
+    running = [(work.cell.label, step) for work in left if (step := work.step()) is not None]
+    share = cells - len(left) + sum(step / max(steps, 1) for _, (step, steps) in running)
+    return {
+        "running": running,
+        "done": cells - len(left),
+        "waiting": len(left) - len(running),
+        "left": seconds / share * (cells - share) if share > 0 else None,
+    }
 
 
 def _cell(work: Work, threads: int) -> dict[str, Any]:

@@ -1,11 +1,13 @@
 """A real Ray cluster of two workers: a grid survives the death of one, to the same numbers."""
 
+import io
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -98,6 +100,85 @@ def test_a_dead_worker_loses_nothing(tmp_path: Path, command: Command) -> None:
     assert scores(tmp_path / "order") == found
     code, out, _ = command("grid", study, "--engine", "ray", "--workers", "2")
     assert code == 0 and out.count("is there") == 12  # nothing is left to do
+
+
+def test_plain_and_iat_share_their_first_steps(tmp_path: Path, command: Command) -> None:
+    """In order and on Ray, to the scores of runs that went all the way alone."""
+    cases = (
+        "cases = [{}, "
+        '{ "specialize.delta" = 0.5, "specialize.examples" = 8 }, '
+        '{ "specialize.delta" = 0.25, "specialize.examples" = 8 }, '
+        '{ "specialize.variant" = "ticket_share", "specialize.examples" = 8 }]'
+    )
+    found, taken = {}, {}
+    for name, words in (("order", ()), ("ray", ("--engine", "ray", "--workers", "2"))):
+        study = written(tmp_path / name)
+        text = study.read_text().replace("epochs = 6", "epochs = 1").partition("vary")[0]
+        study.write_text(text + cases, encoding="utf-8")
+        code, out, err = command("grid", study, *words)
+        assert code == 0, out + err
+        found[name] = scores(tmp_path / name)
+        for folder in (tmp_path / name / "runs" / "cells").iterdir():
+            assert not (folder / "checkpoints" / "branch").exists()  # nobody needs it any more
+            log = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+            steps = [entry["step"] for entry in log if "learning_rate" in entry]
+            settings = tomllib.loads((folder / "config.toml").read_text())
+            special = settings.get("specialize")
+            taken[name, special and (special["variant"], special["delta"])] = min(steps)
+    assert found["order"] == found["ray"] and len(found["ray"]) == 4
+    for name in ("order", "ray"):  # a log begins with the first step that was taken there
+        assert taken[name, None] == 10 and taken[name, ("ticket_share", 0.1)] == 10
+        assert taken[name, ("important", 0.5)] == 30 and taken[name, ("important", 0.25)] == 40
+    alone = written(tmp_path / "alone")
+    text = alone.read_text().replace("epochs = 6", "epochs = 1").partition("vary")[0]
+    alone.write_text(text + cases.replace("[{}, ", "["), encoding="utf-8")
+    one = '[{ "specialize.delta" = 0.5, "specialize.examples" = 8 }]'
+    alone.write_text(text + f"cases = {one}", encoding="utf-8")
+    assert command("grid", alone)[0] == 0
+    ((label, straight),) = scores(tmp_path / "alone").items()
+    assert found["ray"][label] == straight
+
+
+def test_failed_cells_are_tried_again_on_request(
+    tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from brodmann import grid
+
+    tries = []
+    real = grid.run
+
+    def sometimes(config: Any, *words: Any, **more: Any) -> Any:
+        tries.append(config.seed)
+        if len(tries) < 3:
+            raise RuntimeError("the disk was away")
+        return real(config, *words, **more)
+
+    monkeypatch.setattr(grid, "run", sometimes)
+    study = written(tmp_path)
+    text = study.read_text().replace("epochs = 6", "epochs = 1").partition("vary")[0]
+    study.write_text(text + "vary = { seed = [0] }", encoding="utf-8")
+    code, out, err = command("grid", study, "--retries", "1")
+    assert code == 1 and tries == [0, 0] and "1 of 1 cells failed" in err
+    assert out.count("the disk was away") >= 2
+    code, out, err = command("grid", study, "--retries", "3")
+    assert code == 0 and tries == [0, 0, 0], out + err
+
+
+def test_the_live_table_says_what_runs_and_the_time_left() -> None:
+    from rich.console import Console
+
+    from brodmann.console import RunView
+
+    console = Console(force_terminal=True, width=100, record=True, file=io.StringIO())
+    view = RunView(console)
+    facts = {"running": [("seed=1", (30, 60))], "done": 2, "waiting": 9, "left": 600.0}
+    view("cells", facts)
+    assert view.live is not None
+    console.print(view.live.renderable)
+    text = console.export_text()
+    assert "2 done, 9 waiting, about 10 min left" in text and "30/60" in text
+    view.close()
+    assert view.live is None
 
 
 def test_wrong_options_are_one_line(tmp_path: Path, command: Command) -> None:

@@ -7,7 +7,19 @@ from typing import Annotated
 
 import typer
 
-from brodmann.cli.shared import ConfigPath, Json, Overrides, RunPath, app, loaded, view
+from brodmann.cli.shared import (
+    Address,
+    ConfigPath,
+    EngineName,
+    Json,
+    Overrides,
+    RunPath,
+    Workers,
+    app,
+    grid_engine,
+    loaded,
+    view,
+)
 from brodmann.errors import InputError, RunError, did_you_mean
 
 
@@ -102,11 +114,12 @@ def dissociate(config: RunPath, overrides: Overrides = None, as_json: Json = Fal
 @app.command()
 def grid(
     config: ConfigPath,
-    engine: Annotated[str, typer.Option(help="order (one after the other) or ray")] = "order",
-    address: Annotated[str | None, typer.Option(help="of a running Ray cluster, or auto")] = None,
-    workers: Annotated[int | None, typer.Option(help="cells at once on this machine")] = None,
+    engine: EngineName = "order",
+    address: Address = None,
+    workers: Workers = None,
     cpus: Annotated[float, typer.Option(help="cores a cell, with ray")] = 1,
     gpus: Annotated[float, typer.Option(help="graphics cards a cell, with ray")] = 0,
+    retries: Annotated[int, typer.Option(help="how often a failed cell is tried again", min=0)] = 0,
     overrides: Overrides = None,
     as_json: Json = False,
 ) -> None:
@@ -114,21 +127,13 @@ def grid(
 
     Example: brodmann grid study.toml --engine ray --workers 2
     """
-    if engine not in ("order", "ray"):
-        raise InputError(f"--engine {engine}{did_you_mean(engine, ('order', 'ray'))}")
-    if engine == "order" and (address is not None or workers is not None):
-        raise InputError("--address and --workers go with --engine ray")
+    chosen = grid_engine(engine, address=address, workers=workers, cpus=cpus, gpus=gpus)
     settings, base = loaded(config, overrides)
-    from brodmann.grid import Engine, in_order, run_grid
+    from brodmann.grid import run_grid
     from brodmann.pipeline.report import report_on
 
-    chosen: Engine = in_order
-    if engine == "ray":
-        from brodmann.ray_engine import ray_engine
-
-        chosen = ray_engine(address=address, workers=workers, cpus=cpus, gpus=gpus)
     with view(as_json) as report:
-        summary = run_grid(settings, base, report, engine=chosen)
+        summary = run_grid(settings, base, report, engine=chosen, retries=retries)
         report_on([settings.folder], report)
     if as_json:
         print(json.dumps(summary))

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from brodmann import __version__
-from brodmann.errors import InputError
+from brodmann.errors import InputError, did_you_mean
 
 app = typer.Typer(
     name="brodmann",
@@ -29,6 +29,9 @@ Overrides = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="change a setting, repeatable"),
 ]
+EngineName = Annotated[str, typer.Option(help="order (one after the other) or ray")]
+Address = Annotated[str | None, typer.Option(help="of a running Ray cluster, or auto")]
+Workers = Annotated[int | None, typer.Option(help="cells at once on this machine, with ray")]
 Json = Annotated[bool, typer.Option("--json", help="print JSON for a program to read")]
 
 
@@ -57,6 +60,26 @@ def loaded(config: Path, overrides: list[str] | None) -> Any:
     from brodmann.config import load_config
 
     return load_config(config, overrides)
+
+
+def grid_engine(
+    name: str,
+    *,
+    address: str | None,
+    workers: int | None,
+    cpus: float = 1,
+    gpus: float = 0,
+) -> Any:
+    """Who runs the cells of a grid."""
+    if name not in ("order", "ray"):
+        raise InputError(f"--engine {name}{did_you_mean(name, ('order', 'ray'))}")
+    if name == "order" and (address is not None or workers is not None):
+        raise InputError("--address and --workers go with --engine ray")
+    if name == "order":
+        return None
+    from brodmann.ray_engine import ray_engine
+
+    return ray_engine(address=address, workers=workers, cpus=cpus, gpus=gpus)
 
 
 def check_model_folder(model: Path) -> None:

@@ -6,7 +6,16 @@ from typing import Annotated
 
 import typer
 
-from brodmann.cli.shared import Json, Overrides, app, view
+from brodmann.cli.shared import (
+    Address,
+    EngineName,
+    Json,
+    Overrides,
+    Workers,
+    app,
+    grid_engine,
+    view,
+)
 from brodmann.errors import RunError
 
 
@@ -19,6 +28,9 @@ def reproduce(
     data_dir: Annotated[Path | None, typer.Option(help="folder of datasets")] = None,
     output: Annotated[Path, typer.Option(help="folder of runs")] = Path("runs"),
     check: Annotated[bool, typer.Option("--check", help="is there a recipe for each?")] = False,
+    engine: EngineName = "order",
+    address: Address = None,
+    workers: Workers = None,
     overrides: Overrides = None,
     as_json: Json = False,
 ) -> None:
@@ -49,7 +61,10 @@ def reproduce(
     changes = list(overrides or [])
     if data_dir is not None:
         changes.append(f"data_dir={data_dir}")
+    chosen = grid_engine(engine, address=address, workers=workers)
     with view(as_json) as report:
-        documents = run_again(name, report, scale=scale, output=output, overrides=changes)
+        documents = run_again(
+            name, report, scale=scale, output=output, overrides=changes, engine=chosen
+        )
     if as_json:
         print(json.dumps(documents))

@@ -84,6 +84,7 @@ class Keeper:
         place = folder / "checkpoints" / BRANCH / checkpoint.folder_name(step)
         self.newest = place if checkpoint.is_whole(place, self.say) else None
         if self.newest is None:
+            self.say(f"{folder}: no branch at step {step}: training from the beginning")
             return None
         state = read_json(self.newest / "state.json")
         if state["plain_fingerprint"] != self.plain_fingerprint:

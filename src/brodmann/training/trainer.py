@@ -45,10 +45,10 @@ def fit(
     the last `checkpoints` are kept), a stopped run goes on from the newest, and Ctrl-C saves first.
     `report(event, facts)` is called along the way. `specialize=IAT(...)` trains the last steps
     along the map of heads; then the best model is the best after the switch. `branch_at` keeps a
-    checkpoint before each of these last shares of the steps, and `branch_from`, the folder of such a run,
-    starts there: the arms of a comparison share the steps before the switch. `encoded` gives splits
-    that are tokenised already, by split and task; `objective` is a module around the model with a
-    loss of its own (see `training/distillation.py`).
+    checkpoint before each of these last shares of the steps, and `branch_from`, the folder of such
+    a run, starts there: the arms of a comparison share the steps before the switch. `encoded` gives
+    splits that are tokenised already, by split and task; `objective` is a module around the model
+    with a loss of its own (see `training/distillation.py`).
     """
     chosen = checked_options(options)
     run = Loop(model, list(tasks), chosen, report, encoded or {}, objective)

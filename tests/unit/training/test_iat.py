@@ -228,7 +228,7 @@ def test_a_branch_shares_the_steps_before_the_switch(
         specialize=IAT(delta=0.3, examples=8), branch_from=tmp_path / "plain", report=note,
         **OPTIONS,
     )  # fmt: skip
-    assert notes and notes[0].endswith("other settings, data or step: training from the beginning")
+    assert notes and notes[0].endswith("no branch at step 7: training from the beginning")
     assert steps == list(range(1, 11))
 
 
