@@ -5,8 +5,8 @@
 Reads at most so many training rows (validation where there is no training split) of every dataset
 of the catalogue that DATA holds, with the uncased vocabulary of BERT (MiniLM's is the same), and
 writes the mean number of tokens, special ones included, cut at 128, 256 and 512, to
-`src/brodmann/recipes/lengths.toml`. Long contexts of span tasks are read in several windows; counted
-is what all windows of an example hold.
+`src/brodmann/data/lengths.toml`. Long contexts of span tasks are read in several windows; what
+all windows of an example hold is counted.
 """
 
 import argparse
@@ -21,10 +21,8 @@ from brodmann.data.loading import load_tasks
 from brodmann.errors import InputError
 from brodmann.models.backbone import load_backbone
 
-OUT = Path(__file__).parent.parent / "src" / "brodmann" / "recipes" / "lengths.toml"
-HEAD = """# Mean word pieces of an example, cut at so many tokens a window; measured by benchmarks/lengths.py.
-
-"""
+OUT = Path(__file__).parent.parent / "src" / "brodmann" / "data" / "lengths.toml"
+HEAD = "# Mean word pieces of an example, cut at so many a window; see benchmarks/lengths.py.\n\n"
 
 
 def main() -> None:

@@ -14,6 +14,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 from rich.table import Table
 
 from brodmann.console_plan import (
+    estimate_parts,
     plan_of_many_parts,
     plan_parts,
     progress_table,
@@ -83,6 +84,7 @@ class RunView:
             "meta": self._meta,
             "plan": self._plan,
             "plan of many": self._plan_of_many,
+            "estimate": self._estimate,
             "reproduced": self._reproduced,
             "cells": self._cells,
             "cell": self._cell,
@@ -257,6 +259,10 @@ class RunView:
     def _plan_of_many(self, facts: dict[str, Any]) -> None:
         self.close()
         for part in plan_of_many_parts(facts["plan"]):
+            self.console.print(part, highlight=False)
+
+    def _estimate(self, facts: dict[str, Any]) -> None:
+        for part in estimate_parts(facts["estimate"]):
             self.console.print(part, highlight=False)
 
     def _reproduced(self, facts: dict[str, Any]) -> None:

@@ -59,6 +59,29 @@ def plan_of_many_parts(plan: dict[str, Any]) -> Iterator[Any]:
     )
 
 
+def estimate_parts(estimate: dict[str, Any]) -> Iterator[Any]:
+    """A row a recipe; what sharing saves at the end."""
+    title = f"estimate at the {estimate['scale']} scale, counted without data or weights"
+    table = Table(title=title, title_justify="left", header_style="bold", box=None)
+    for heading in ("recipe", "runs", "M tokens", "M parameters", "GB", "operations", "hours"):
+        table.add_column(heading, justify="left" if heading == "recipe" else "right")
+    for row in [*estimate["recipes"], {"recipe": "all", **estimate}]:
+        hours = "–" if row["hours"] is None else f"{row['hours']:,.1f}"
+        cells = [
+            f"{row['tokens'] / 1e6:,.0f}" if "tokens" in row else "",
+            f"{row['parameters'] / 1e6:,.0f}" if "parameters" in row else "",
+            f"{row['memory'] / 1e9:,.1f}" if "memory" in row else "",
+        ]
+        runs = f"{row['runs']:,}" + (f" ({row['there']} there)" if row["there"] else "")
+        table.add_row(row["recipe"], runs, *cells, f"{row['operations']:.2g}", hours)
+    yield table
+    if estimate["operations_alone"]:
+        share = 1 - estimate["operations"] / estimate["operations_alone"]
+        yield f"runs that share their first steps, or stand in two recipes, save {share:.0%}"
+    if estimate["assumed"]:
+        yield f"taken at their full length: {escape(', '.join(estimate['assumed']))}"
+
+
 def progress_table(facts: dict[str, Any]) -> Table:
     """The cells that run now, how far each is, and the time left for all."""
     table = Table(box=None, header_style="bold")

@@ -193,17 +193,17 @@ def shared_beginnings(cells: Sequence[Cell]) -> dict[str, Branch]:
         alike.setdefault(plain, []).append(cell)
     found: dict[str, Branch] = {}
     for group in alike.values():
-        first = min(group, key=_specialized_share)
-        others = [cell for cell in group if cell is not first and _specialized_share(cell) < 1]
+        first = min(group, key=specialized_share)
+        others = [cell for cell in group if cell is not first and specialized_share(cell) < 1]
         for cell in others:
             found[cell.fingerprint] = Branch(start=first.config.folder)
         if others:
-            shares = tuple(sorted({_specialized_share(cell) for cell in others}))
+            shares = tuple(sorted({specialized_share(cell) for cell in others}))
             found[first.fingerprint] = Branch(keep_at=shares)
     return found
 
 
-def _specialized_share(cell: Cell) -> float:
+def specialized_share(cell: Cell) -> float:
     """Of the steps, the last ones: 0 never specializes, 1 does from the first step on."""
     special = cell.config.specialize
     if special is None:

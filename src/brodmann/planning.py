@@ -1,13 +1,21 @@
-"""Plans of one run, or of a grid or comparison of many, before anything runs."""
+"""Plans of one run, of a grid or comparison of many, or of the papers' recipes, before anything
+runs."""
 
+import itertools
+import tempfile
 from pathlib import Path
 from typing import Any
 
 from brodmann.arms import FROM_THE_START, OFF, VARIANTS, arm_config
 from brodmann.artifacts import digest
 from brodmann.config import Config, SpecializeSection
-from brodmann.grid import cells_of
+from brodmann.data.description import checked
+from brodmann.errors import InputError, did_you_mean
+from brodmann.estimate import RunEstimate, estimate_run, few_shot_operations, tournament_operations
+from brodmann.grid import cells_of, shared_beginnings, specialized_share, task_name
 from brodmann.pipeline.plan import measured, plan, stored
+from brodmann.recipes import PAPERS, Recipe, find, recipes
+from brodmann.reproduce import configured
 
 
 def make_plan(
@@ -77,3 +85,114 @@ def _of_many(
     }
     report("plan of many", {"plan": result})
     return result
+
+
+def recipes_named(name: str) -> list[Recipe]:
+    """One recipe, that of a table or figure, or all of a paper."""
+    of_paper = [recipe for recipe in recipes() if recipe.paper.lower() == name.lower()]
+    if of_paper:
+        return of_paper
+    try:
+        return [find(name)[0]]
+    except InputError:
+        known = [*(paper.lower() for paper in PAPERS), *(recipe.name for recipe in recipes())]
+        raise InputError(
+            f"{name}: no such file, recipe or paper{did_you_mean(name, known)}"
+        ) from None
+
+
+def estimate_recipes(
+    names: list[Recipe], report: Any, *, scale: str, speed: float | None
+) -> dict[str, Any]:
+    """What the recipes would take, by counting alone; a cell that two grids share counts once."""
+    if speed is not None and not speed > 0:
+        raise InputError(f"speed = {speed}: expected operations a second, above 0")
+    known: set[str] = set()
+    rows: list[dict[str, Any]] = []
+    assumed: set[str] = set()
+    for recipe in names:
+        with tempfile.TemporaryDirectory() as folder:
+            config, _ = configured(recipe, scale, Path(folder), [])
+        runs, more, trainings = _runs_of(recipe, config)
+        alone = sum(run.total + run.first_steps for run in runs) + more
+        taken = more
+        again = 0
+        for run in runs:
+            if config.grid is not None and run.fingerprint in known:
+                again += 1
+                continue
+            taken += run.total
+            if config.grid is not None:
+                known.add(run.fingerprint)
+        assumed |= {task for run in runs for task in run.assumed}
+        rows.append(
+            {
+                "recipe": recipe.name,
+                "paper": recipe.paper,
+                "backbone": config.model.backbone,
+                "runs": len(runs) + trainings,
+                "there": again,
+                "steps": sum(run.steps for run in runs),
+                "tokens": sum(run.tokens for run in runs),
+                "parameters": max((run.parameters for run in runs), default=0),
+                "memory": max((run.memory for run in runs), default=0.0),
+                "operations_alone": alone,
+                "operations": taken,
+                "hours_alone": None if speed is None else alone / speed / 3600,
+                "hours": None if speed is None else taken / speed / 3600,
+            }
+        )
+    result = {
+        "scale": scale,
+        "speed": speed,
+        "recipes": rows,
+        "assumed": sorted(assumed),
+        **{
+            key: None if key.startswith("hours") and speed is None else sum(r[key] for r in rows)
+            for key in ("runs", "there", "operations_alone", "operations", "hours_alone", "hours")
+        },
+    }
+    report("estimate", {"estimate": result})
+    return result
+
+
+def _runs_of(recipe: Recipe, config: Config) -> tuple[list[RunEstimate], float, int]:
+    """(runs, operations of what is no run, how many small trainings that is)."""
+    if config.transfer is not None:
+        trainings, operations = few_shot_operations(config)
+        return [], operations, trainings
+    if "pairs" in recipe.relate:
+        return [estimate_run(label, c, heads=False) for label, c in _pairs(config)], 0.0, 0
+    if config.compare is not None:
+        return (
+            [
+                estimate_run(label, settings, heads=heads, share=share)
+                for label, settings, heads, share in _arms(config)
+            ],
+            0.0,
+            0,
+        )
+    if config.grid is None:
+        more = tournament_operations(config) if "ahp" in recipe.relate else 0.0
+        return [estimate_run(config.name, config, heads=not recipe.relate)], more, 0
+    cells = cells_of(config)
+    branches = shared_beginnings(cells)
+    runs = []
+    for cell in cells:
+        branch = branches.get(cell.fingerprint)
+        follows = branch is not None and branch.start is not None
+        share = specialized_share(cell) if follows else 1.0
+        runs.append(estimate_run(cell.label, cell.config, heads=config.grid.heads, share=share))
+    return runs, 0.0, 0
+
+
+def _pairs(config: Config) -> list[tuple[str, Config]]:
+    """Every task alone and every pair."""
+    names = [task_name(task) for task in config.tasks]
+    groups = [[name] for name in names] + [list(p) for p in itertools.combinations(names, 2)]
+    values = config.resolved() | {"grid": {"groups": groups, "heads": False}}
+    values["tasks"] = [
+        task if isinstance(task, str) else task.model_dump(exclude_unset=True)
+        for task in config.tasks
+    ]
+    return [(cell.label, cell.config) for cell in cells_of(checked(Config, values, "pairs"))]

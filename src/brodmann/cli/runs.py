@@ -246,20 +246,36 @@ def meta(config: ConfigPath, overrides: Overrides = None, as_json: Json = False)
 
 @app.command()
 def plan(
-    config: ConfigPath,
+    config: Annotated[
+        Path, typer.Argument(help="configuration, or a recipe, table or paper", show_default=False)
+    ],
     speed: Annotated[
         float | None, typer.Option(help="operations a second of another machine, e.g. 1e14")
+    ] = None,
+    scale: Annotated[
+        str | None, typer.Option(help="of a recipe: mini or paper, counted without data")
     ] = None,
     overrides: Overrides = None,
     as_json: Json = False,
 ) -> None:
     """Steps, tokens, operations, memory and hours before anything runs; afterwards, what it took.
 
-    Example: brodmann plan study.toml; brodmann plan study.toml --speed 1e14
+    Example: brodmann plan study.toml; brodmann plan spec-table3 --scale paper --speed 1e14
     """
-    settings, base = loaded(config, overrides)
-    from brodmann.planning import make_plan
+    from brodmann.planning import estimate_recipes, make_plan, recipes_named
 
+    if not config.exists() and config.suffix != ".toml":
+        if overrides:
+            raise InputError("--set is for a configuration: a recipe is counted as it is")
+        named = recipes_named(str(config))
+        with view(as_json) as report:
+            result = estimate_recipes(named, report, scale=scale or "paper", speed=speed)
+        if as_json:
+            print(json.dumps(result))
+        return
+    if scale is not None:
+        raise InputError("--scale is for a recipe, table or paper: a configuration has its own")
+    settings, base = loaded(config, overrides)
     with view(as_json) as report:
         result = make_plan(settings, base, report, speed=speed)
     if as_json:

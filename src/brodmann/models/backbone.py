@@ -69,6 +69,19 @@ def load_backbone(
     return Backbone(name, model, tokenizer)
 
 
+def load_config(name: str) -> Any:
+    """The configuration of a backbone alone."""
+    if name == "builtin:tiny":
+        from brodmann.models.tiny import tiny_config
+
+        return tiny_config()
+    import transformers
+
+    source = str(_minilm_folder()) if name == "builtin:minilm" else name
+    with _offline_explained(name), quiet():
+        return transformers.AutoConfig.from_pretrained(source)
+
+
 def build_bare(config: Any, attention: str | None, seed: int) -> Any:
     """The bare model of a configuration with random weights."""
     import transformers

@@ -1,0 +1,90 @@
+"""The shapes of the papers' backbones, and how many parameters an architecture has on one.
+
+Counted on models without weights (torch's meta device), so that nothing is downloaded and a large
+model takes no memory.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from brodmann.data.tasks import TaskSpec
+from brodmann.models.backbone import load_config
+
+BERT = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12,
+        "intermediate_size": 3072}  # fmt: skip
+LARGE = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16,
+         "intermediate_size": 4096}  # fmt: skip
+ROBERTA = {"vocab_size": 50265, "max_position_embeddings": 514, "type_vocab_size": 1}
+KNOWN: dict[str, tuple[str, dict[str, int]]] = {  # name → (model type, what differs)
+    "bert-base-uncased": ("bert", BERT),
+    "bert-large-uncased": ("bert", LARGE),
+    "bert-base-multilingual-uncased": ("bert", {**BERT, "vocab_size": 105879}),
+    "bert-base-multilingual-cased": ("bert", {**BERT, "vocab_size": 119547}),
+    "roberta-base": ("roberta", {**BERT, **ROBERTA}),
+    "roberta-large": ("roberta", {**LARGE, **ROBERTA}),
+}
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Of one backbone."""
+
+    config: Any  # transformers'
+    layers: int
+    heads: int
+    width: int
+    inner: int
+
+    @property
+    def matrices(self) -> int:
+        """Parameters of all layers that a token is multiplied with."""
+        return self.layers * (4 * self.width**2 + 2 * self.width * self.inner)
+
+    @classmethod
+    def of(cls, backbone: str) -> "Shape":
+        if backbone in KNOWN:
+            import transformers
+
+            kind, sizes = KNOWN[backbone]
+            config = transformers.AutoConfig.for_model(kind, **sizes)
+        else:
+            config = load_config(backbone)
+        return cls(
+            config,
+            layers=config.num_hidden_layers,
+            heads=config.num_attention_heads,
+            width=config.hidden_size,
+            inner=getattr(config, "intermediate_size", None) or 4 * config.hidden_size,
+        )
+
+
+def encoder_counts(
+    shape: Shape,
+    architecture: str,
+    parameters: Mapping[str, Any],
+    tasks: Sequence[Any],
+    max_length: int,
+) -> tuple[int, int, float]:
+    """(all parameters of the encoder, those that one task uses, those a token is multiplied with).
+
+    `tasks` have `name`, `kind` and `group`.
+    """
+    import torch
+    import transformers
+
+    from brodmann.models import ARCHITECTURES
+
+    with torch.device("meta"):
+        plain = transformers.AutoModel.from_config(shape.config)
+        backbone = sum(p.numel() for p in plain.parameters())
+        specs = [TaskSpec(name=t.name, kind=t.kind, group=t.group) for t in tasks]
+        encoder = ARCHITECTURES[architecture](plain, specs, max_length, **parameters)
+    total = sum(p.numel() for p in encoder.parameters())
+    counted = getattr(encoder, "activated_parameters", None)
+    if counted is not None:
+        active = int(counted())
+    else:  # what is a task's own is used by that task alone
+        own = sum(p.numel() for t in tasks for p in encoder.task_parameters(t.name))
+        active = total - own + own // len(tasks)
+    return total, active, shape.matrices + max(0, active - backbone)

@@ -1,0 +1,117 @@
+"""Estimates without data or weights: counts against real models; every recipe at both scales."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from brodmann.config import load_config
+from brodmann.data.loading import load_tasks
+from brodmann.estimate import estimate_run, sized
+from brodmann.models.backbone import load_backbone
+from brodmann.models.multitask import MultiTaskModel
+from brodmann.models.shapes import KNOWN, Shape, encoder_counts
+from brodmann.planning import estimate_recipes
+from brodmann.recipes import recipes
+
+Command = Callable[..., tuple[int, str, str]]
+
+
+def quiet(event: str, facts: object) -> None:
+    return None
+
+
+def test_operations_of_a_forward_pass_are_those_that_torch_counts() -> None:
+    model = load_backbone("builtin:tiny", attention="eager").model.eval()
+    shape, rows, length = Shape.of("builtin:tiny"), 3, 20
+    tokens = torch.randint(5, 50, (rows, length))
+    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+        model(tokens)
+    pooler = 2 * rows * shape.width**2
+    ours = rows * length * (2 * shape.matrices + 4 * shape.layers * length * shape.width)
+    assert counter.get_total_flops() == pytest.approx(ours + pooler, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    "architecture", ["shared", "single", "ca_mtl", "pals", "adapters", "hmnet", "skillnet"]
+)
+def test_parameters_are_those_of_the_built_model(architecture: str) -> None:
+    parameters = {"pals": {"size": 16}, "adapters": {"size": 8}}.get(architecture, {})
+    limit = {"train": 8, "validation": 4, "test": 4}
+    names = ("sentiment", "entailment", "topic")
+    tasks = load_tasks([{"use": f"builtin/{name}", "limit": limit} for name in names])
+    model = MultiTaskModel.from_pretrained(
+        "builtin:tiny", tasks, architecture=architecture, parameters=parameters, max_length=64
+    )
+    counts = model.parameter_counts()
+    specs = [task.spec for task in tasks]
+    shape = Shape.of("builtin:tiny")
+    total, active, _ = encoder_counts(shape, architecture, parameters, specs, 64)
+    assert total == counts["encoder"]
+    assert active == counts.get("activated", active) and active <= total
+
+
+def test_the_papers_backbones_have_their_sizes() -> None:
+    """Of BERT-base 109.5 M with pooler, BERT-large 335.1 M, RoBERTa-large 355.4 M."""
+    task = sized("glue/sst2", 128)
+    for name, size in (("bert-base-uncased", 109.48), ("bert-large-uncased", 335.14),
+                       ("roberta-large", 355.36)):  # fmt: skip
+        assert name in KNOWN
+        total, active, _ = encoder_counts(Shape.of(name), "shared", {}, [task], 128)
+        assert total / 1e6 == pytest.approx(size, abs=0.01) and active == total
+
+
+def test_steps_and_tokens_of_a_run(tmp_path: Path) -> None:
+    path = tmp_path / "run.toml"
+    path.write_text(
+        'name = "run"\ntasks = ["glue/sst2", { use = "glue/rte", limit = 400 }]\n'
+        '[model]\nbackbone = "bert-base-uncased"\n[training]\nepochs = 3\nbatch_size = 32\n',
+        encoding="utf-8",
+    )
+    config = load_config(path)[0]
+    found = estimate_run("run", config, heads=True)
+    first, second = (sized(task, 128) for task in config.tasks)
+    assert (first.train, second.train, second.validation) == (67349, 400, 277)
+    assert found.steps == 3 * -(-(67349 + 400) // 32)
+    assert set(found.operations) == {"training", "evaluation", "map of heads", "dissociation"}
+    expected = found.steps * 32 * (67349 * first.tokens + 400 * second.tokens) / (67349 + 400)
+    assert found.tokens == pytest.approx(expected)
+    half = estimate_run("run", config, heads=True, share=0.1)
+    assert half.operations["training"] == pytest.approx(0.1 * found.operations["training"])
+    assert half.first_steps == pytest.approx(0.9 * found.operations["training"])
+
+
+@pytest.mark.parametrize("scale", ["mini", "paper"])
+@pytest.mark.parametrize("recipe", recipes(), ids=lambda recipe: recipe.name)
+def test_every_recipe_can_be_planned(recipe, scale: str) -> None:  # type: ignore[no-untyped-def]
+    found = estimate_recipes([recipe], quiet, scale=scale, speed=1e14)
+    (row,) = found["recipes"]
+    assert row["runs"] > 0 and 0 < row["operations"] <= row["operations_alone"]
+    assert row["hours"] == pytest.approx(row["operations"] / 1e14 / 3600)
+
+
+def test_iat_saves_the_steps_it_shares() -> None:
+    (recipe,) = [recipe for recipe in recipes() if recipe.name == "iat_delta"]
+    found = estimate_recipes([recipe], quiet, scale="paper", speed=None)
+    assert found["hours"] is None
+    assert found["operations"] < 0.8 * found["operations_alone"]
+
+
+def test_the_command(command: Command, tmp_path: Path) -> None:
+    code, out, err = command("plan", "spec-table3", "--speed", "1e14", "--json")
+    assert (code, err) == (0, "")
+    found = json.loads(out)
+    assert [row["recipe"] for row in found["recipes"]] == ["five_tasks"]
+    code, out, err = command("plan", "hmnet")
+    assert code == 0 and "hmnet_relevance" in out and "operations" in out
+    code, _, err = command("plan", "hmnett")
+    assert code == 2 and "no such file, recipe or paper; did you mean" in err
+    code, _, err = command("plan", "spec", "--speed", "-1")
+    assert code == 2 and "above 0" in err
+    code, _, err = command("plan", "spec", "--scale", "huge")
+    assert code == 2 and "--scale huge" in err
+    code, _, err = command("plan", "spec", "--set", "seed=1")
+    assert code == 2 and "--set is for a configuration" in err
