@@ -18,7 +18,7 @@ from torch import Tensor
 from brodmann.artifacts import Array
 from brodmann.data.batches import evaluation_order
 from brodmann.data.tasks import Task
-from brodmann.errors import InputError
+from brodmann.errors import InputError, did_you_mean
 from brodmann.models.evaluate import evaluating, unlabelled
 from brodmann.models.families import family_of, head_shape, layers_of
 from brodmann.models.measure import drawn
@@ -37,6 +37,9 @@ def attention_map_similarity(
     seed: int = 0,
 ) -> Array:
     """(layer, head) of two models that both have `task` and read the same tokens."""
+    if split not in task.splits:
+        known = did_you_mean(split, task.splits)
+        raise InputError(f"attention maps: task '{task.name}' has no split '{split}'{known}")
     bares = [model.encoder.backbone_of(task.name).base_model for model in (first, second)]
     if head_shape(bares[0]) != head_shape(bares[1]):
         raise InputError("attention maps: the two models have other layers or heads")
