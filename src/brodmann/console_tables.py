@@ -339,6 +339,8 @@ def relevance_lines(result: dict[str, Any]) -> list[str]:
         i, j = names.index(source), names.index(target)
         there, back = percent(matrix[i, j]), percent(matrix[j, i])
         lines.append(f"most unequal: {source} → {target} {there} %, back {back} %")
+    if "pieces" in result:
+        lines.append(f"words: the pieces that the tokenizer of {result['pieces']} cuts")
     if "trained" in result:
         limit = result["trained"]["limit"]
         amount = f"at most {limit:,}" if limit else "all"

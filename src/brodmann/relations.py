@@ -145,7 +145,8 @@ def advise(config: Config, result: dict[str, Any], target: Path) -> list[str]:
     kept = [[name for name in group if name not in apart] for group in clusters]
     kept = [group for group in kept if group]
     if sum(len(group) for group in kept) < 2:
-        raise InputError("nothing to share: every task did better alone")
+        why = "; ".join(f"{name}: {reason}" for name, reason in apart.items())
+        raise InputError(f"no advice: fewer than two tasks are left to share an encoder ({why})")
     values = config.resolved()
     for table in ("grid", "compare", "recipe"):  # they would make many runs of the one advised
         values.pop(table, None)

@@ -48,6 +48,9 @@ def test_words_groups_and_advice_from_data_alone(
     assert text.startswith("# clusters by words:") and 'architecture = "hmnet"' in text
     code, out, err = command("run", better)  # the advice is a configuration that runs
     assert (code, err) == (0, ""), err
+    assert "M of them active for a task" in " ".join(out.split())
+    for file in ("model/README.md", "report.html"):
+        assert "active for a task" in (tmp_path / "runs/better" / file).read_text("utf-8")
     model = json.loads((tmp_path / "runs/better/model/config.json").read_text("utf-8"))
     assert model["settings"]["architecture"] == "hmnet"
     assert command("relate", study, "--by", "groups", "--json")[0] == 0
@@ -59,6 +62,25 @@ def test_words_groups_and_advice_from_data_alone(
     assert code == 2 and err.count("cra") == 1
     code, _, err = command("relate", study, "--clusters", "7")
     assert code == 2 and "expected a number from 1 to 3" in err
+
+
+def test_word_pieces_instead_of_words(study: Path, tmp_path: Path, command: Command) -> None:
+    from brodmann.models.tiny import tiny_tokenizer
+
+    code, out, err = command("relate", study, "--pieces")
+    assert (code, err) == (0, "") and "the pieces that the tokenizer of builtin:tiny cuts" in out
+    found = json.loads((tmp_path / "runs/study/relevance-words.json").read_text("utf-8"))
+    limit = {"train": 48, "validation": 24, "test": 8}
+    tasks = bm.load_tasks(
+        [{"use": f"builtin/{n}", "limit": limit} for n in ("sentiment", "opinion")]
+    )
+    source, target = (
+        {piece for row in task.splits["train"] for piece in tiny_tokenizer().tokenize(row["text"])}
+        for task in tasks
+    )
+    assert found["matrix"][0][1] == pytest.approx(len(source & target) / len(target))
+    code, _, err = command("relate", study, "--by", "groups", "--pieces")
+    assert code == 2 and "--pieces goes with --by words" in err
 
 
 def test_relevance_makes_no_run_of_the_folder(
@@ -205,7 +227,7 @@ def test_advice_leaves_out_whom_every_other_task_harms(
     scores |= {"1": {"sentiment": 0.4, "opinion": 0.4}, "2": {"sentiment": 0.4, "entailment": 0.4}}
     scores["3"] = {"opinion": 0.4, "entailment": 0.4}
     code, _, err = command(*pairs)
-    assert code == 2 and "every task did better alone" in err
+    assert code == 2 and "fewer than two tasks are left to share an encoder (sentiment: bes" in err
 
 
 def test_pair_trainings_are_cheap_unless_asked(

@@ -24,6 +24,9 @@ def relate(
         ),
     ] = "words",
     clusters: Annotated[int | None, typer.Option(help="how many; default: the clearest")] = None,
+    pieces: Annotated[
+        bool, typer.Option("--pieces", help="words: the backbone's word pieces instead")
+    ] = False,
     limit: Annotated[int, typer.Option(help="training examples a task, for pairs; 0: all")] = 1000,
     examples: Annotated[
         int,
@@ -50,6 +53,8 @@ def relate(
     if by not in RELEVANCES and (advise is not None or clusters is not None):
         option = "--advise" if advise is not None else "--clusters"
         raise InputError(f"{option} goes with --by words, groups or pairs")
+    if pieces and by != "words":
+        raise InputError("--pieces goes with --by words")
     if (other is not None) != (by == "attention"):
         raise InputError("--by attention and --with RUN go together")
     if (voxels is not None) != (by == "cnm"):
@@ -73,7 +78,14 @@ def relate(
             from brodmann.pipeline.relate import relate as relate_all
 
             result = relate_all(
-                settings, base, report, by=by, clusters=clusters, examples=examples, voxels=voxels
+                settings,
+                base,
+                report,
+                by=by,
+                clusters=clusters,
+                examples=examples,
+                voxels=voxels,
+                pieces=pieces,
             )
         if advise is not None:
             from brodmann.relations import advise as write_advice

@@ -20,7 +20,13 @@ from brodmann.analysis.clusters import (
 from brodmann.analysis.covsim import covsim_matrix
 from brodmann.analysis.cra import cra
 from brodmann.analysis.dse import dse
-from brodmann.analysis.relevance import group_matrix, vocabulary, vocabulary_matrix
+from brodmann.analysis.relevance import (
+    Splitter,
+    group_matrix,
+    vocabulary,
+    vocabulary_matrix,
+    words,
+)
 from brodmann.artifacts import Array, read_json, write_json
 from brodmann.config import Config
 from brodmann.data.tasks import Task
@@ -42,8 +48,12 @@ def relate(
     clusters: int | None = None,
     examples: int = 1000,
     voxels: Path | None = None,
+    pieces: bool = False,
 ) -> dict[str, Any]:
-    """Measure, write and show one way of relating the tasks; `voxels` is the folder for `cnm`."""
+    """Measure, write and show one way of relating the tasks.
+
+    `voxels` is the folder for `cnm`; `pieces` takes the backbone's word pieces for words.
+    """
     if examples < 2:
         raise InputError(f"examples = {examples}: expected at least 2")
     if by == "cnm" and voxels is None:
@@ -57,8 +67,10 @@ def relate(
     check_clusters(clusters, len(tasks))
     with opened(config, tasks, keep=True) as folder:
         if by in FROM_DATA:
-            matrix = from_data(tasks, by)
+            matrix = from_data(tasks, by, _pieces_of(config) if pieces else words)
             result = described(matrix, [task.name for task in tasks], by, clusters, config.seed)
+            if pieces:
+                result["pieces"] = config.model.backbone
             file = folder / RELEVANCE.format(by)
             write_json(file, result)
             report("relevance", {"result": result, "file": file})
@@ -80,12 +92,20 @@ def relate(
         return known
 
 
-def from_data(tasks: list[Task], by: str) -> Array:
+def _pieces_of(config: Config) -> Splitter:
+    """Texts as the backbone's tokenizer cuts them."""
+    from brodmann.models.backbone import load_backbone
+
+    cut = load_backbone(config.model.backbone).tokenizer.backend_tokenizer
+    return lambda text: cut.encode(text, add_special_tokens=False).tokens
+
+
+def from_data(tasks: list[Task], by: str, split: Splitter = words) -> Array:
     if by == "groups":
         if not any(task.spec.group for task in tasks):
             raise InputError("no task names a group: give some (group = ...), or use --by words")
         return group_matrix([task.spec.group for task in tasks])
-    return vocabulary_matrix([vocabulary(training_texts(task)) for task in tasks])
+    return vocabulary_matrix([vocabulary(training_texts(task), split) for task in tasks])
 
 
 def training_texts(task: Task) -> Iterable[str]:

@@ -26,12 +26,13 @@ def link_ahp(found: dict[str, Any]) -> Numbers:
 
 
 def link_cnm(found: dict[str, Any]) -> Numbers:
-    if "cnm" not in found:
+    """As another command has measured it into the same file."""
+    if "cnm" not in found["dse"]:
         raise InputError(
             "spec-figure3: needs the voxels of Pereira et al. 2018, which are not ours to ship: "
-            "measure with `brodmann relate RUN --by cnm --voxels FOLDER`"
+            "measure with `brodmann relate RUN --by cnm --voxels FOLDER`, then again"
         )
-    return _linked(found, "cnm")
+    return _linked({**found, "cnm": found["dse"]}, "cnm")
 
 
 def _linked(found: dict[str, Any], measure: str) -> Numbers:

@@ -174,6 +174,8 @@ def test_rows_of_a_link_and_their_picture() -> None:
     assert not any("Pearson" in text.get_text() for text in axes.texts)
     with pytest.raises(bm.InputError, match=r"relate RUN --by cnm --voxels FOLDER"):
         link_cnm(found)
+    found["dse"]["cnm"] = {"matrix": SIMILARITY}
+    assert link_cnm(found) == rows
 
 
 def test_harm_is_another_colour_in_a_picture_too() -> None:

@@ -78,8 +78,10 @@ def relevance_views(found: dict[str, Any]) -> list[Any]:
 
 
 def _terms(found: dict[str, Any]) -> str:
-    """How pairs were trained, where the result says so."""
+    """How it was measured, where the result says so."""
     trained = found.get("trained")
+    if "pieces" in found:
+        return f" Words: the pieces that the tokenizer of {found['pieces']} cuts."
     if not trained:
         return ""
     amount = f"at most {trained['limit']:,}" if trained["limit"] else "all"
