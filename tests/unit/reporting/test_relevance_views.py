@@ -112,7 +112,7 @@ def test_rows_stand_as_the_tree_joins_them_and_harm_has_its_colour() -> None:
     matrix = next(block for block in blocks if isinstance(block, Matrix))
     assert matrix.rows == ["c", "a", "b"]
     assert matrix.values == [[0.0, 0.1, None], [0.4, 0.0, None], [0.1, -0.2, None]]
-    assert cell(matrix, 2, 1) == ("−20.0", "--shade:28%;--heat:var(--mark)")
+    assert cell(matrix, 2, 1) == ("−20.0", "--shade:39%;--heat:var(--mark)")
     assert cell(matrix, 0, 0) == ("0.0", "--shade:0%") and cell(matrix, 0, 2) == ("–", "")
     texts = [item for block in blocks for item in getattr(block, "items", ())]
     assert ("a → c 40.0 %, back 10.0 %", "") in texts

@@ -17,6 +17,7 @@ from brodmann.reporting.blocks import (
     counted,
     p_value,
     percent,
+    plain,
 )
 from brodmann.reporting.record import Study
 
@@ -56,14 +57,15 @@ def relevance_views(found: dict[str, Any]) -> list[Any]:
         f"Relevance by {found['by']}: {WAYS[found['by']]}. A row is a source, a column a target; "
         f"the two directions differ.{_terms(found)}"
     )
-    caption = f"Relevance (%) by {found['by']}."
-    if (matrix < 0).any():
+    caption, shades = f"Relevance (%) by {found['by']}.", matrix / most
+    if (matrix < 0).any():  # by the square root: a little harm beside a large gain can be seen
         caption += " In the other colour: harm."
+        shades = np.sign(shades) * np.sqrt(np.abs(shades))
     groups = [(f"Cluster {n}: {', '.join(g)}", "") for n, g in enumerate(found["clusters"], 1)]
     groups += [(f"In no cluster: {name}", why) for name, why in found.get("left_out", {}).items()]
     blocks: list[Any] = [
         Words(text),
-        Matrix(order, order, _plain(matrix), caption, _plain(matrix / most)),
+        Matrix(order, order, _plain(matrix), caption, _plain(shades)),
         *_unequal(matrix, order),
         Items(groups, "Clusters (k-means over the rows)"),
     ]
@@ -148,9 +150,9 @@ def link_views(name: str, tasks: list[str], similarity: Any, words: str, apart: 
         return []
     caption = (
         f"Do tasks that are more alike ({name.upper()}) separate less ({words})? Pearson r = "
-        f"{link['pearson']:.2f} ({p_value(link['pearson_p'])}), Spearman {link['spearman']:.2f} "
-        f"({p_value(link['spearman_p'])}), {link['pairs']} pairs that share tasks. Band: 95 % of "
-        "the line."
+        f"{plain(link['pearson'], 2)} ({p_value(link['pearson_p'])}), Spearman "
+        f"{plain(link['spearman'], 2)} ({p_value(link['spearman_p'])}), {link['pairs']} pairs that "
+        "share tasks. Band: 95 % of the line."
     )
     points = [(x, 100 * y, f"{one} – {other}") for one, other, x, y in pairs]
     band = [(x, 100 * low, 100 * high) for x, low, high in link["band"]]
