@@ -1,18 +1,19 @@
-"""Relevance by words over many datasets, and what an HMNet step costs.
+"""Relevance by words over many datasets, and what an HMNet costs in time and memory.
 
-    python benchmarks/relations.py FOLDER
+    python benchmarks/relations.py FOLDER [--out benchmarks/results/relations.json]
 
-FOLDER holds <dataset>/train.jsonl.gz. Time and peak memory of the vocabulary relevance of all of
-them (texts are read one after the other); an HMNet step against a shared one, one task a batch, as
-a ratio of medians taking turns; the growth of resident memory by 13 tasks' paths against the
-parameters' own size.
+FOLDER holds <dataset>/train.jsonl.gz. Time of the vocabulary relevance of all of them (texts are
+read one after the other), with the peak resident memory of a process that does nothing else, torch
+included, and by how much it lies above what was resident before the first text. An HMNet step
+against a shared one, one task a batch, as a ratio of medians taking turns. What 13 tasks' paths add
+to resident memory, each model in a process of its own: (growth of hmnet - growth of shared) over
+the bytes of the parameters that hmnet has more; a ratio outside 0.9 to 1.1 fails.
 """
 
 import argparse
 import gzip
 import json
 import multiprocessing
-import resource
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -35,25 +36,65 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    result: dict[str, Any] = {}
-    with multiprocessing.get_context("spawn").Pool(1) as pool:  # memory that nothing was freed into
-        result["memory"] = pool.apply(memory_growth)
-    began = time.perf_counter()
-    by_dataset: dict[str, list[Path]] = {}
-    for path in sorted(arguments.folder.glob("*/*.jsonl.gz")):
-        by_dataset.setdefault(path.parent.name, []).append(path)
-    first = [min(paths, key=lambda path: "train" not in path.name) for paths in by_dataset.values()]
-    found = [vocabulary(texts(path)) for path in first]
-    vocabulary_matrix(found)
-    seconds = time.perf_counter() - began
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    result |= {"datasets": len(found), "relevance_seconds": seconds, "relevance_peak_mb": peak}
+    result: dict[str, Any] = {"memory": memory_of_paths()}
+    result["relevance"] = alone(relevance_of_all, arguments.folder)
     result["hmnet_step"] = step_ratio()
-    print(f"{len(found)} datasets: {seconds:.1f} s, peak {peak:.0f} MB")
+    words, memory = result["relevance"], result["memory"]
+    print(
+        f"{words['datasets']} datasets, {words['text_mb']:.0f} MB of text: "
+        f"{words['seconds']:.1f} s; "
+        f"peak {words['peak_mb']:.0f} MB, {words['growth_mb']:.0f} MB of it for "
+        f"{words['words']:,} words"
+    )
     print(f"an hmnet step against a shared one: {result['hmnet_step']:.3f} x (limit 1.03)")
-    print(f"resident memory of 13 paths against their parameters: {result['memory']:.2f} x")
+    print(
+        f"hmnet of 13 tasks: {memory['overall'] / 1e6:.1f} M parameters, "
+        f"{memory['activated'] / 1e6:.1f} M active for a task; resident memory grows "
+        f"{memory['ratio']:.3f} x as its parameters do"
+    )
     if arguments.out is not None:
         arguments.out.write_text(json.dumps(result, indent=1) + "\n")
+    assert 0.9 <= memory["ratio"] <= 1.1, memory
+
+
+def alone(function: Callable[..., Any], *arguments: Any) -> Any:
+    """In a process of its own: memory that nothing was freed into."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(function, arguments)
+
+
+def status(key: str) -> int:
+    """Bytes of VmRSS (resident now) or VmHWM (resident at most) of this process."""
+    for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines():
+        if line.startswith(f"{key}:"):
+            return 1024 * int(line.split()[1])
+    raise KeyError(key)
+
+
+def relevance_of_all(folder: Path) -> dict[str, Any]:
+    by_dataset: dict[str, list[Path]] = {}
+    for path in sorted(folder.glob("*/*.jsonl.gz")):
+        by_dataset.setdefault(path.parent.name, []).append(path)
+    first = [min(paths, key=lambda path: "train" not in path.name) for paths in by_dataset.values()]
+    Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")  # the peak counts from here
+    before, began, letters = status("VmRSS"), time.perf_counter(), [0]
+
+    def counted(path: Path) -> Iterator[str]:
+        for text in texts(path):
+            letters[0] += len(text)
+            yield text
+
+    found = [vocabulary(counted(path)) for path in first]
+    vocabulary_matrix(found)
+    seconds, peak = time.perf_counter() - began, status("VmHWM")
+    return {
+        "datasets": len(found),
+        "seconds": seconds,
+        "text_mb": letters[0] / 1e6,
+        "words": sum(map(len, found)),
+        "peak_mb": peak / 1e6,
+        "growth_mb": (peak - before) / 1e6,
+    }
 
 
 def texts(path: Path) -> Iterator[str]:
@@ -113,25 +154,37 @@ def stepper(model: Any, batch: Any) -> Callable[[], None]:
     return step
 
 
-def memory_growth() -> float:
-    """Resident memory that a model of 13 paths adds, over the bytes of its parameters."""
-
-    def resident() -> float:
-        text = Path("/proc/self/statm").read_text(encoding="utf-8").split()
-        return int(text[1]) * resource.getpagesize()
-
-    def touched(model: Any) -> int:
-        """Bytes of the parameters, each read once: what is mapped from a file is resident then."""
-        return sum(4 * p.numel() for p in model.parameters() if float(p.detach().sum()) < 1e30)
-
-    shared, _ = built("shared", 13)
-    plain = touched(shared)
-    before = resident()
+def memory_of_paths() -> dict[str, Any]:
+    """Resident memory that paths add to a shared encoder, over what their parameters take."""
     clusters = [[f"task{n}" for n in range(a, b)] for a, b in ((0, 4), (4, 9), (9, 13))]
-    paths, _ = built("hmnet", 13, clusters=clusters)
-    own = touched(paths)
-    assert own > plain
-    return (resident() - before) / own
+    plain = alone(grown, "shared", {})
+    paths = alone(grown, "hmnet", {"clusters": clusters})
+    more = paths["bytes"] - plain["bytes"]
+    return {
+        "overall": paths["counts"]["total"],
+        "activated": paths["counts"]["activated"],
+        "shared": plain["counts"]["total"],
+        "growth_shared_mb": plain["growth"] / 1e6,
+        "growth_hmnet_mb": paths["growth"] / 1e6,
+        "parameters_more_mb": more / 1e6,
+        "ratio": (paths["growth"] - plain["growth"]) / more,
+    }
+
+
+def grown(architecture: str, parameters: dict[str, Any]) -> dict[str, Any]:
+    """How far a model raises this process's resident memory; a first one has warmed it up."""
+    first, _ = built("shared", 13)
+    touched(first)
+    before = status("VmRSS")
+    model, _ = built(architecture, 13, **parameters)
+    size = touched(model)
+    growth = status("VmRSS") - before
+    return {"growth": growth, "bytes": size, "counts": model.parameter_counts()}
+
+
+def touched(model: Any) -> int:
+    """Bytes of the parameters, each read once: what is mapped from a file is resident then."""
+    return sum(4 * p.numel() for p in model.parameters() if float(p.detach().sum()) < 1e30)
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ _PUBLIC = {
     "plot": "brodmann.reporting.figures",
     "HeadScores": "brodmann.results",
     "Dissociation": "brodmann.results",
+    "AttentionMaps": "brodmann.results",
     "InputError": "brodmann.errors",
     "RunError": "brodmann.errors",
 }

@@ -21,6 +21,7 @@ from brodmann.console_plan import (
     reproduced_table,
 )
 from brodmann.console_tables import (
+    attention_table,
     comparison_parts,
     dissociation_lines,
     dissociation_table,
@@ -30,10 +31,12 @@ from brodmann.console_tables import (
     matrix_table,
     meta_parts,
     pruned_table,
+    relevance_lines,
     score_table,
     transfer_parts,
     zero_shot_table,
 )
+from brodmann.results import parameters_in_words
 
 
 class LastingConsole(Console):
@@ -77,6 +80,7 @@ class RunView:
             "zero-shot": self._zero_shot,
             "relations": self._relations,
             "relevance": self._relevance,
+            "attention maps": self._attention_maps,
             "advice": self._advice,
             "arm": self._arm,
             "comparison": self._comparison,
@@ -137,7 +141,7 @@ class RunView:
     def _start(self, facts: dict[str, Any]) -> None:
         counts = facts["parameters"]
         self.console.print(
-            f"{counts['total'] / 1e6:.1f} M parameters, {counts['trainable'] / 1e6:.1f} M trained; "
+            f"{parameters_in_words(counts)}, {counts['trainable'] / 1e6:.1f} M trained; "
             f"{facts['steps']:,} steps on {facts['device']}, {facts['threads']} thread(s)"
             + (f", {facts['world']} processes" if facts["world"] > 1 else ""),
             highlight=False,
@@ -277,9 +281,9 @@ class RunView:
     def _relations(self, facts: dict[str, Any]) -> None:
         self.close()
         by, result = facts["by"], facts["result"]
-        titles = {"covsim": "CovSim (%)", "dse": "DSE (%)", "cra": "CRA (%)", "ahp": "AHP (%)"}
+        title = "CovSim (%)" if by == "covsim" else f"{by.upper()} (%)"
         matrix = result[by] if by == "covsim" else result[by]["matrix"]
-        self.console.print(matrix_table(titles[by], result["tasks"], matrix))
+        self.console.print(matrix_table(title, result["tasks"], matrix))
         self.console.print(f"relations: {facts['file']}", highlight=False)
 
     def _relevance(self, facts: dict[str, Any]) -> None:
@@ -287,9 +291,14 @@ class RunView:
         result = facts["result"]
         title = f"relevance by {result['by']} (%), source in the row, target in the column"
         self.console.print(matrix_table(title, result["tasks"], result["matrix"]))
-        for number, group in enumerate(result["clusters"], start=1):
-            self.console.print(f"cluster {number}: {escape(', '.join(group))}", highlight=False)
+        for line in relevance_lines(result):
+            self.console.print(escape(line), highlight=False)
         self.console.print(f"relevance: {facts['file']}", highlight=False)
+
+    def _attention_maps(self, facts: dict[str, Any]) -> None:
+        self.close()
+        self.console.print(attention_table(facts["result"]))
+        self.console.print(f"attention maps: {facts['file']}", highlight=False)
 
     def _advice(self, facts: dict[str, Any]) -> None:
         for reason in facts["reasons"]:

@@ -8,13 +8,14 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from brodmann.recipes import beside
+from brodmann.results import parameters_in_words
 
 
 def plan_parts(plan: dict[str, Any]) -> Iterator[Any]:
     """A row a stage: operations, planned time and, once it has run, what it took."""
     counts = plan["parameters"]
     yield (
-        f"{counts['total'] / 1e6:.1f} M parameters, {counts['trainable'] / 1e6:.1f} M trained; "
+        f"{parameters_in_words(counts)}, {counts['trainable'] / 1e6:.1f} M trained; "
         f"{plan['steps']:,} steps, {plan['tokens']['training'] / 1e6:.2f} M tokens trained on, "
         f"{plan['tokens']['read'] / 1e6:.2f} M read"
     )

@@ -118,6 +118,14 @@ def _scatter(block: blocks.Scatter) -> Iterator[Any]:
     yield from _captioned(table, block.caption)
 
 
+def _tree(block: blocks.Tree) -> Iterator[Any]:
+    joins = [
+        (f"{', '.join(step['left'])} + {', '.join(step['right'])}", f"at {step['distance']:.3g}")
+        for step in block.joins[:12]
+    ]
+    yield from _items(blocks.Items(joins, "Who joins whom first (average linkage)"))
+
+
 def _atlas(block: blocks.Atlas) -> Iterator[Any]:
     for name, scores in block.maps.items():
         if len(block.maps) > 1:
@@ -153,6 +161,7 @@ DRAW: dict[type, Any] = {
     blocks.Bars: _bars,
     blocks.Lines: _lines,
     blocks.Scatter: _scatter,
+    blocks.Tree: _tree,
     blocks.Atlas: _atlas,
     blocks.Code: _code,
     blocks.Fold: _fold,

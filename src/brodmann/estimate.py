@@ -159,7 +159,10 @@ def sized(task: Any, length: int) -> Sized:
     if not (train and judged):  # one split is divided
         judged, train = round((train or judged) * SPLIT_OF_OWN), train or judged
     sizes = {"train": train, "validation": judged}
-    sizes = {split: min(size, limits.get(split, size)) for split, size in sizes.items()}
+    sizes = {
+        split: min(size or limits.get(split, 0), limits.get(split, size))
+        for split, size in sizes.items()
+    }
     if not sizes["train"]:
         raise InputError(f"task '{name}': the catalogue does not say how many training rows it has")
     known = _lengths().get(entry.named(language)) or _lengths().get(entry.name)

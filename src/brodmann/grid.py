@@ -27,6 +27,7 @@ from brodmann.data.description import checked
 from brodmann.errors import BrodmannError, InputError, Interrupted, did_you_mean
 from brodmann.pipeline import dissociate
 from brodmann.pipeline.run import run
+from brodmann.pipeline.run_folder import only_relevance
 from brodmann.pipeline.train import tasks_of
 
 CELLS = "cells"
@@ -137,7 +138,8 @@ def run_grid(
     """
     cells = cells_of(config)
     folder = config.folder
-    if (folder / "config.toml").is_file():
+    own = (folder / "grid.toml").is_file() or only_relevance(folder)
+    if (folder / "config.toml").is_file() and not own:
         raise InputError(f"{folder}: holds a run: give the grid another name")
     with locked(folder):
         write_text(folder / "grid.toml", to_toml(config.resolved()))

@@ -1,7 +1,8 @@
 """Relevance by training: every pair of tasks together and every task alone, on the grid.
 
 n(n-1)/2 joint runs and n single ones; what is finished is skipped, nothing is trained twice, an
-interrupted study goes on. Each is an ordinary cell of a grid named `<name>-pairs`.
+interrupted study goes on. Each is an ordinary cell of a grid named `<name>-pairs`. Which tasks help
+each other shows with part of their data: by default a task trains on 1,000 examples at most.
 
 And advice: what the measurements propose, as a configuration one can run.
 """
@@ -12,38 +13,50 @@ from typing import Any
 
 import numpy as np
 
+from brodmann.analysis.clusters import check_clusters
 from brodmann.analysis.relevance import improvement_matrix
 from brodmann.artifacts import write_json, write_text
 from brodmann.config import Config, to_toml
 from brodmann.data.description import checked
+from brodmann.data.tasks import Task
 from brodmann.errors import InputError, RunError
 from brodmann.grid import run_grid, task_name
 from brodmann.pipeline.relate import RELEVANCE, described
-from brodmann.pipeline.run_folder import opened
+from brodmann.pipeline.run_folder import check_folder, opened
 from brodmann.pipeline.train import tasks_of
 
 HEADER = "# clusters by "  # how advice begins
+LIMIT = 1000  # training examples a task in pair trainings
 
 
 def relate_pairs(
-    config: Config, base: Path, report: Any, *, clusters: int | None = None
+    config: Config,
+    base: Path,
+    report: Any,
+    *,
+    clusters: int | None = None,
+    limit: int = LIMIT,
 ) -> dict[str, Any]:
-    """Train what is not trained yet; relevance by eq. 4, with clusters."""
+    """Train what is not trained yet; relevance by eq. 4, with clusters. `limit` 0: all examples."""
+    if limit < 0:
+        raise InputError(f"limit = {limit}: expected a number of training examples, 0 for all")
     tasks = tasks_of(config, base)
     names = [task.name for task in tasks]
     if len(names) < 2:
         raise InputError("relations need at least two tasks")
+    check_clusters(clusters, len(names))
     if config.model.architecture != "shared":
         raise InputError(
             f"--by pairs: architecture '{config.model.architecture}': what two tasks do to each "
             "other shows where they share an encoder: use 'shared'"
         )
+    check_folder(config, tasks)  # before hours of training
     written = [task_name(task) for task in config.tasks]  # the grid goes by these
     values = config.resolved()
-    values["tasks"] = [
-        task if isinstance(task, str) else task.model_dump(exclude_unset=True)
-        for task in config.tasks
-    ]
+    values["tasks"] = limited(config, tasks, limit)
+    for task, entry in zip(tasks, values["tasks"], strict=True):
+        if limit and task.sizes["train"] > limit and _is_file(entry):
+            report("note", {"text": f"{task.name}: a task file is not cut: it has its own limit"})
     groups = [[name] for name in written] + [list(p) for p in itertools.combinations(written, 2)]
     values |= {"name": f"{config.name}-pairs", "grid": {"groups": groups, "heads": False}}
     summary = run_grid(checked(Config, values, "relate"), base, report)
@@ -59,19 +72,47 @@ def relate_pairs(
         else:
             joint[frozenset(scores)] = scores
     matrix = improvement_matrix(names, single, joint)
+    result = {
+        **described(matrix, names, "pairs", clusters, config.seed),
+        "single": single,
+        "left_out": {
+            name: f"it scores {100 * score:.1f} alone: there is no ratio to that"
+            for name, score in single.items()
+            if not score > 0
+        },
+        "trained": {
+            "limit": limit or None,
+            "epochs": config.training.epochs,
+            "backbone": config.model.backbone,
+            "seed": config.seed,
+        },
+    }
     with opened(config, tasks, keep=True) as folder:
-        result = {**described(matrix, names, "pairs", clusters, config.seed), "single": single}
         file = folder / RELEVANCE.format("pairs")
         write_json(file, result)
         report("relevance", {"result": result, "file": file})
     return result
 
 
-def _depths_of(config: Config) -> dict[str, Any]:
-    """Depths that were given for `hmnet` stay."""
-    if config.model.architecture != "hmnet":
-        return {}
-    return {k: v for k, v in config.model.parameters.items() if k != "clusters"}
+def limited(config: Config, tasks: list[Task], limit: int) -> list[Any]:
+    """The tasks' descriptions; those with more training examples than `limit` are cut there.
+
+    Others stay as they are written, so that their cells are those of any other study.
+    """
+    found: list[Any] = []
+    for entry, task in zip(config.tasks, tasks, strict=True):
+        plain = entry if isinstance(entry, str) else entry.model_dump(exclude_unset=True)
+        if limit and task.sizes["train"] > limit and not _is_file(plain):
+            plain = {"use": plain} if isinstance(plain, str) else plain
+            before = plain.get("limit")
+            others = before if isinstance(before, dict) else {}
+            plain = {**plain, "limit": {**others, "train": limit}}
+        found.append(plain)
+    return found
+
+
+def _is_file(entry: Any) -> bool:
+    return isinstance(entry, str) and entry.endswith(".toml")
 
 
 def check_target(target: Path) -> None:
@@ -85,27 +126,30 @@ def check_target(target: Path) -> None:
 def advise(config: Config, result: dict[str, Any], target: Path) -> list[str]:
     """Write a configuration that follows from the relevance, with the reasons; the reasons."""
     names, clusters = result["tasks"], result["clusters"]
+    clear = result["suggested"]
+    count = "1 cluster" if len(clusters) == 1 else f"{len(clusters)} clusters"
     reasons = [
         f"{HEADER[2:]}{result['by']}: " + "; ".join(", ".join(group) for group in clusters),
-        f"{len(clusters)} clusters (the clearest number is {result['suggested']['clusters']}, "
-        f"silhouette {result['suggested']['silhouette']:.2f})",
+        f"{count} (the clearest number is {clear['clusters']}, "
+        f"silhouette {clear['silhouette']:.2f})",
     ]
-    apart: list[str] = []
+    apart = dict(result.get("left_out", {}))
     if result["by"] == "pairs":
-        matrix = np.array(result["matrix"])
-        for place, name in enumerate(names):
-            others = np.delete(matrix[:, place], place)
-            if others.max() < 0:
-                apart.append(name)
-                reasons.append(
-                    f"{name} is left out: beside every other task it scored lower than alone "
-                    f"({100 * others.max():+.1f} % at best)"
+        for name, best in _best_beside_others(result).items():
+            if best < 0:
+                apart[name] = (
+                    f"beside every other task it scored lower than alone ({100 * best:+.1f} % at "
+                    "best)"
                 )
+    reasons += [f"{name} is left out: {reason}" for name, reason in apart.items()]
     kept = [[name for name in group if name not in apart] for group in clusters]
     kept = [group for group in kept if group]
     if sum(len(group) for group in kept) < 2:
-        raise InputError("nothing to share: every task did better alone")
+        why = "; ".join(f"{name}: {reason}" for name, reason in apart.items())
+        raise InputError(f"no advice: fewer than two tasks are left to share an encoder ({why})")
     values = config.resolved()
+    for table in ("grid", "compare", "recipe"):  # they would make many runs of the one advised
+        values.pop(table, None)
     left = {name for group in kept for name in group}
     values["tasks"] = [
         task if isinstance(task, str) else task.model_dump(exclude_unset=True)
@@ -121,7 +165,31 @@ def advise(config: Config, result: dict[str, Any], target: Path) -> list[str]:
     else:
         reasons.append("one cluster: all tasks share the whole encoder")
         values["model"] = {**values.get("model", {}), "architecture": "shared", "parameters": {}}
-    values["name"] = target.stem
+    values["name"] = run_name(target.stem, config.name)
     text = "".join(f"# {reason}\n" for reason in reasons)
     write_text(target, text + "\n" + to_toml(values))
     return reasons
+
+
+def run_name(stem: str, study: str) -> str:
+    """The file's name as the name of a run, and another than the study's own."""
+    letters = "".join(c if c.isalnum() or c in "_-." else "-" for c in stem).strip(".-")
+    return f"{study}-advised" if letters in ("", study) else letters
+
+
+def _best_beside_others(result: dict[str, Any]) -> dict[str, float]:
+    """target → the best that any source does to it; without what is undefined."""
+    matrix = np.array(result["matrix"], dtype=float)
+    found = {}
+    for place, name in enumerate(result["tasks"]):
+        others = np.delete(matrix[:, place], place)
+        if np.isfinite(others).all():
+            found[name] = float(others.max())
+    return found
+
+
+def _depths_of(config: Config) -> dict[str, Any]:
+    """Depths that were given for `hmnet` stay."""
+    if config.model.architecture != "hmnet":
+        return {}
+    return {k: v for k, v in config.model.parameters.items() if k != "clusters"}

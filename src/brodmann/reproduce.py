@@ -133,6 +133,8 @@ def runs_of(recipe: Recipe, config: Config, scale: str, found: dict[str, Any]) -
     if "pairs" in recipe.relate:
         summary = read_json(Path(config.output) / f"{config.name}-pairs" / "grid.json")
         runs = {cell["label"]: cell["fingerprint"] for cell in summary["cells"]}
+    for cell in found.get("dual", []):
+        runs[f"pairs: {cell['label']}"] = cell["fingerprint"]
     for needed in recipe.needs:
         other = find(needed)[0]
         settings = configured(other, scale, Path(config.output), [])[0]
@@ -179,9 +181,12 @@ def _related(recipe: Recipe, config: Config, base: Path, report: Any) -> dict[st
         found["joint"] = next(
             cell["dissociation"] for cell in read_json(joint)["cells"] if cell["state"] == "done"
         )
+        dual = Path(config.output) / f"pairs{suffix}" / "grid.json"
+        if dual.is_file():  # `brodmann reproduce pairs` was here
+            found["dual"] = [c for c in read_json(dual)["cells"] if c["state"] == "done"]
     for by in recipe.relate:
         found[by] = (
-            relate_pairs(config, base, report)
+            relate_pairs(config, base, report, limit=0)  # a recipe has limits of its own
             if by == "pairs"
             else relate(config, base, report, by=by)
         )
@@ -203,8 +208,10 @@ def _attention_maps(config: Config, base: Path, pairs: dict[str, Any]) -> dict[s
         (a, b): matrix[i][j] + matrix[j][i]
         for i, a in enumerate(names)
         for j, b in enumerate(names)
-        if i < j
+        if i < j and matrix[i][j] is not None and matrix[j][i] is not None
     }
+    if not gains:
+        raise InputError("attention maps: no pair of tasks has a relevance both ways")
     summary = read_json(Path(config.output) / f"{config.name}-pairs" / "grid.json")
     models = {
         frozenset(cell["splits"]["validation"]): Path(config.output) / "cells" / cell["fingerprint"]

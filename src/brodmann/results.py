@@ -1,5 +1,6 @@
 """What the measurements give: head scores and dissociation, saved as JSON, plain numpy inside."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -20,6 +21,14 @@ VERDICTS = {  # of a pair of tasks, in words
     "none": "no dissociation",
     "undefined": "undefined",
 }
+
+
+def parameters_in_words(counts: Mapping[str, int]) -> str:
+    """All parameters, and those that one task uses where that is fewer (paths, skills)."""
+    words = f"{counts['total'] / 1e6:.1f} M parameters"
+    if "activated" in counts:
+        words += f", {counts['activated'] / 1e6:.1f} M of them active for a task"
+    return words
 
 
 def share_of(alpha: float, count: int) -> int:
@@ -233,6 +242,54 @@ class Dissociation:
         except (TypeError, ValueError) as error:
             raise InputError(f"{path}: not a dissociation ({error})") from None
         return result
+
+
+@dataclass
+class AttentionMaps:
+    """Mean cosine of two models' attention maps, (task, layer, head)."""
+
+    tasks: tuple[str, ...]
+    values: Array
+    runs: tuple[str, str]  # whose maps
+    examples: int  # texts a task, at most
+
+    def __post_init__(self) -> None:
+        self.tasks, self.runs = tuple(self.tasks), (str(self.runs[0]), str(self.runs[1]))
+        self.values = np.asarray(self.values, dtype=np.float64)
+        if self.values.ndim != 3 or len(self.values) != len(self.tasks):
+            raise InputError(
+                f"attention maps of shape {self.values.shape} for {len(self.tasks)} tasks: "
+                "expected (task, layer, head)"
+            )
+
+    def to_frame(self) -> Any:
+        """A pandas table with the columns task, layer, head, cosine."""
+        pandas = need_pandas()
+        _, layers, heads = self.values.shape
+        index = pandas.MultiIndex.from_product(
+            [self.tasks, range(layers), range(heads)], names=["task", "layer", "head"]
+        )
+        return pandas.DataFrame({"cosine": self.values.ravel()}, index=index).reset_index()
+
+    def save(self, path: str | Path) -> None:
+        write_json(
+            Path(path),
+            {
+                "tasks": list(self.tasks),
+                "runs": list(self.runs),
+                "examples": self.examples,
+                "maps": self.values.tolist(),
+            },
+        )
+
+    @classmethod
+    def load(cls, path: str | Path) -> "AttentionMaps":
+        document = read_json(Path(path))
+        try:
+            maps, runs = np.array(document["maps"], dtype=float), document["runs"]
+            return cls(tuple(document["tasks"]), maps, (runs[0], runs[1]), document["examples"])
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            raise InputError(f"{path}: damaged ({error!r})") from None
 
 
 def need_pandas() -> Any:

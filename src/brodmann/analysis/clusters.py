@@ -25,8 +25,7 @@ def cluster_tasks(
     Fewer clusters than asked for where that many rows do not differ.
     """
     rows = _checked(matrix, names)
-    if isinstance(clusters, bool) or not 1 <= clusters <= len(names):
-        raise InputError(f"clusters = {clusters}: expected a number from 1 to {len(names)}")
+    check_clusters(clusters, len(names))
     from sklearn.cluster import KMeans
 
     # Tasks with the same row cannot be told apart: no more clusters than there are different rows.
@@ -36,6 +35,12 @@ def cluster_tasks(
     for name, place in zip(names, found, strict=True):
         groups.setdefault(int(place), []).append(name)
     return list(groups.values())
+
+
+def check_clusters(clusters: int | None, tasks: int) -> None:
+    """None leaves the number to the data."""
+    if clusters is not None and (isinstance(clusters, bool) or not 1 <= clusters <= tasks):
+        raise InputError(f"clusters = {clusters}: expected a number from 1 to {tasks}")
 
 
 def suggested_clusters(matrix: Array, names: Sequence[str], seed: int = 0) -> tuple[int, float]:

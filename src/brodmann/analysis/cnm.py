@@ -5,21 +5,26 @@ sentences; a voxel's score is the correlation of predicted and measured activity
 two tasks is the correlation of their voxels' scores. The most predictable voxels are chosen inside
 the training folds.
 
-Data: Pereira et al. 2018, 384 sentences, a folder a participant with `examples_384sentences.mat`
-(a matrix `examples`, sentence × voxel), from https://osf.io/crwz7. Departure from Luo et al. 2022,
-whose code fits an MLP: ridge, as the field does.
+Data: Pereira et al. 2018, 384 sentences, from https://osf.io/crwz7; a folder or a file a
+participant, in either published layout: `examples_384sentences.mat` (a matrix `examples`, sentence
+× voxel) or `data_384sentences.mat` (`examples_passagesentences`, and texts in `keySentences`).
+Departure from Luo et al. 2022, whose code fits an MLP: ridge, as the field does.
 
 Reference: Li et al. 2023, appendix D; Luo et al. 2022.
 """
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from brodmann.artifacts import Array
 from brodmann.errors import InputError
 
-FILE, KEY, SENTENCES = "examples_384sentences.mat", "examples", 384
+FILES = ("data_384sentences.mat", "examples_384sentences.mat")  # the first has the texts
+KEYS, TEXTS = ("examples_passagesentences", "examples"), "keySentences"
+SENTENCES, TEXT_FILE = 384, "sentences.txt"
 SOURCE = "https://osf.io/crwz7"
 PENALTIES = (1.0, 10.0, 100.0, 1000.0, 10_000.0)
 
@@ -27,12 +32,19 @@ PENALTIES = (1.0, 10.0, 100.0, 1000.0, 10_000.0)
 def voxel_scores(
     representations: Array, voxels: Array, *, folds: int = 5, most: int = 5000, seed: int = 0
 ) -> Array:
-    """(voxel,): mean correlation over the folds in which a voxel was chosen; nan for the others."""
+    """(voxel,): mean correlation over the folds in which a voxel was chosen; nan for the others.
+
+    A voxel that does not vary has no correlation, so it is nan as well.
+    """
     x, y = np.asarray(representations, float), np.asarray(voxels, float)
     if x.ndim != 2 or y.ndim != 2 or len(x) != len(y):
         raise InputError(f"cnm: representations {x.shape} and voxels {y.shape} of other sentences")
     if not 2 <= folds <= len(x) // 4:
         raise InputError(f"cnm: {folds} folds of {len(x)} sentences: expected 2 to {len(x) // 4}")
+    if not (np.isfinite(x).all() and np.isfinite(y).all()):
+        raise InputError("cnm: a representation or voxel is not a finite number")
+    if not np.ptp(y, axis=0).any():
+        raise InputError("cnm: no voxel varies from sentence to sentence")
     order = np.random.default_rng(seed).permutation(len(x))
     total, times = np.zeros(y.shape[1]), np.zeros(y.shape[1])
     for fold in range(folds):
@@ -43,11 +55,13 @@ def voxel_scores(
             _correlations(_ridge(x[inner], y[inner], x[held], penalty), y[held])
             for penalty in PENALTIES
         ]
-        best = int(np.argmax([np.nanmean(trial) for trial in trials]))
+        best = int(np.argmax([np.nan_to_num(trial).mean() for trial in trials]))
         chosen = np.argsort(-np.nan_to_num(trials[best], nan=-1.0), kind="stable")[:most]
         predicted = _ridge(x[train], y[train][:, chosen], x[test], PENALTIES[best])
-        total[chosen] += np.nan_to_num(_correlations(predicted, y[test][:, chosen]))
-        times[chosen] += 1
+        scores = _correlations(predicted, y[test][:, chosen])
+        defined = np.isfinite(scores)
+        total[chosen[defined]] += scores[defined]
+        times[chosen[defined]] += 1
     found = np.full(len(total), np.nan)
     np.divide(total, times, where=times > 0, out=found)
     return found
@@ -59,36 +73,99 @@ def cnm(scores_a: Array, scores_b: Array) -> float:
     both = np.isfinite(a) & np.isfinite(b)
     if a.shape != b.shape or both.sum() < 3:
         raise InputError("cnm: expected the scores of the same voxels, three at least in both")
+    if np.ptp(a[both]) == 0 or np.ptp(b[both]) == 0:
+        raise InputError("cnm: all voxels score alike: no correlation is defined")
     return float(np.corrcoef(a[both], b[both])[0, 1])
+
+
+def cnm_matrix(
+    representations: Sequence[Array], voxels: Mapping[str, Array], seed: int = 0
+) -> Array:
+    """(task, task): the mean over participants."""
+    total = np.zeros((len(representations), len(representations)))
+    for matrix in voxels.values():
+        scores = [voxel_scores(one, matrix, seed=seed) for one in representations]
+        total += [[cnm(a, b) for b in scores] for a in scores]
+    return np.asarray(total / len(voxels))
 
 
 def read_voxels(folder: str | Path) -> dict[str, Array]:
     """participant → (sentence, voxel), from the published files."""
+    found = {}
+    for participant, path in participants(folder).items():
+        content = _content(path, KEYS)
+        key = next((key for key in KEYS if key in content), None)
+        try:
+            matrix = None if key is None else np.asarray(content[key], dtype=float)
+        except (TypeError, ValueError):
+            matrix = None
+        if matrix is None:
+            raise InputError(f"{path}: expected a matrix of numbers, '{KEYS[0]}' or '{KEYS[1]}'")
+        if matrix.ndim != 2 or len(matrix) != SENTENCES or not matrix.shape[1]:
+            raise InputError(
+                f"{path}: '{key}' is {matrix.shape}, expected {SENTENCES} sentences × voxels"
+            )
+        if not np.isfinite(matrix).all():
+            raise InputError(f"{path}: '{key}' holds numbers that are not finite")
+        found[participant] = matrix
+    return found
+
+
+def read_sentences(folder: str | Path) -> list[str]:
+    """The texts in the files, else in `sentences.txt` beside them, one a line."""
+    for path in participants(folder).values():
+        content = _content(path, (TEXTS,))
+        if TEXTS in content:
+            texts = [_text(cell) for cell in np.asarray(content[TEXTS]).ravel()]
+            if len(texts) != SENTENCES or not all(texts):
+                raise InputError(f"{path}: '{TEXTS}': expected {SENTENCES} texts")
+            return texts
+    path = Path(folder) / TEXT_FILE
+    if not path.is_file():
+        raise InputError(
+            f"{folder}: the files hold no texts ('{TEXTS}' of {FILES[0]}): write the {SENTENCES} "
+            f"sentences into {TEXT_FILE} there, one a line"
+        )
+    lines = [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines()]
+    if len(lines) != SENTENCES or not all(lines):
+        raise InputError(f"{path}: {len(lines)} lines, expected {SENTENCES} sentences, one a line")
+    return lines
+
+
+def participants(folder: str | Path) -> dict[str, Path]:
+    """participant → file: a sub-folder each with one of the published files, or a file each."""
+    place = Path(folder)
+    inside = {
+        path.parent.name: path
+        for name in reversed(FILES)
+        for path in sorted(place.glob(f"*/{name}"))
+    }
+    found = inside or {path.stem: path for path in sorted(place.glob("*.mat"))}
+    if not found:
+        raise InputError(
+            f"{place}: no */{FILES[0]} or */{FILES[1]} there: the fMRI data of Pereira et al. 2018 "
+            f"are at {SOURCE}, a folder a participant"
+        )
+    return dict(sorted(found.items()))
+
+
+def _content(path: Path, keys: tuple[str, ...]) -> dict[str, Any]:
     from scipy.io import loadmat
     from scipy.io.matlab import MatReadError
 
     # NotImplementedError: files of MATLAB 7.3, which scipy does not read.
     unreadable = (KeyError, ValueError, TypeError, OSError, NotImplementedError, MatReadError)
-    place = Path(folder)
-    files = sorted(place.glob(f"*/{FILE}"))
-    if not files:
-        raise InputError(
-            f"{place}: no */{FILE} there: the fMRI data of Pereira et al. 2018 are at {SOURCE}, a "
-            "folder a participant"
-        )
-    found = {}
-    for path in files:
-        try:
-            matrix = np.asarray(loadmat(path)[KEY], dtype=float)
-        except unreadable as error:
-            reason = " ".join(str(error).split())[:120]
-            raise InputError(f"{path}: expected a matrix '{KEY}' ({reason})") from None
-        if matrix.ndim != 2 or len(matrix) != SENTENCES:
-            raise InputError(
-                f"{path}: '{KEY}' is {matrix.shape}, expected {SENTENCES} sentences × voxels"
-            )
-        found[path.parent.name] = matrix
-    return found
+    try:
+        return dict(loadmat(path, variable_names=list(keys)))
+    except unreadable as error:
+        reason = " ".join(str(error).split())[:120]
+        raise InputError(f"{path}: not a MATLAB file that can be read ({reason})") from None
+
+
+def _text(cell: Any) -> str:
+    """A cell of texts holds an array of one."""
+    inner = np.asarray(cell).ravel()
+    return str(inner[0]).strip() if len(inner) else ""
 
 
 def _ridge(x: Array, y: Array, new: Array, penalty: float) -> Array:
@@ -101,8 +178,9 @@ def _ridge(x: Array, y: Array, new: Array, penalty: float) -> Array:
 
 def _correlations(a: Array, b: Array) -> Array:
     """Pearson of every column; nan where one does not vary."""
+    varies = (np.ptp(a, axis=0) > 0) & (np.ptp(b, axis=0) > 0)
     a, b = a - a.mean(axis=0), b - b.mean(axis=0)
     norms = np.linalg.norm(a, axis=0) * np.linalg.norm(b, axis=0)
     found = np.full(a.shape[1], np.nan)
-    np.divide((a * b).sum(axis=0), norms, where=norms > 0, out=found)
+    np.divide((a * b).sum(axis=0), norms, where=varies & (norms > 0), out=found)
     return found

@@ -7,7 +7,7 @@ too small; with five tasks there are ten pairs.
 Reference: Li et al. 2023, Figures 3, 5, 6 and 7.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,53 @@ def pairs_of(matrix: Array) -> Array:
     square = np.asarray(matrix, dtype=float)
     upper = np.triu_indices(len(square), k=1)
     return np.asarray(((square + square.T) / 2)[upper])
+
+
+def reindexed(matrix: Array, names: Sequence[str], wanted: Sequence[str]) -> Array:
+    """The matrix of `wanted`, in that order; nan for those it does not have, and for None."""
+    square = np.asarray(matrix, dtype=float)
+    found = np.full((len(wanted), len(wanted)), np.nan)
+    there = [place for place, name in enumerate(wanted) if name in names]
+    order = [list(names).index(wanted[place]) for place in there]
+    found[np.ix_(there, there)] = square[np.ix_(order, order)]
+    return found
+
+
+def dual_task(cells: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Array:
+    """D of every two of `names` that a grid trained as a pair, the mean over seeds; nan elsewhere.
+
+    Pairs with an undefined D, and cells that differ in more than tasks and seed, do not count.
+    """
+    values: dict[frozenset[str], list[float]] = {}
+    for cell in cells:
+        found = cell.get("dissociation") or {}
+        pair = frozenset(found.get("tasks", ()))
+        plain = set(cell.get("varied", {})) <= {"tasks", "seed"}
+        if len(pair) == 2 and plain and found["mean"] is not None and not found["undefined"]:
+            values.setdefault(pair, []).append(float(found["mean"]))
+    matrix = np.full((len(names), len(names)), np.nan)
+    for i, one in enumerate(names):
+        for j, other in enumerate(names):
+            drawn = values.get(frozenset((one, other)))
+            if drawn:
+                matrix[i, j] = np.mean(drawn)
+    return matrix
+
+
+def linked_pairs(
+    names: Sequence[str], similarity: Array, dissociation: Array
+) -> tuple[list[tuple[str, str, float, float]], dict[str, Any] | None]:
+    """(task, task, similarity, D) of the pairs that have both, and the link where there is one."""
+    places = np.triu_indices(len(names), k=1)
+    rows = [
+        (names[int(i)], names[int(j)], float(x), float(y))
+        for i, j, x, y in zip(*places, pairs_of(similarity), pairs_of(dissociation), strict=True)
+        if np.isfinite(x) and np.isfinite(y)
+    ]
+    try:
+        return rows, linked([row[2] for row in rows], [row[3] for row in rows])
+    except InputError:  # too few, or all alike
+        return rows, None
 
 
 def linked(similarity: Sequence[float], dissociation: Sequence[float]) -> dict[str, Any]:

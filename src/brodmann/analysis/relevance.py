@@ -76,23 +76,22 @@ def improvement_matrix(
     single: Mapping[str, float],
     joint: Mapping[frozenset[str], Mapping[str, float]],
 ) -> Array:
-    """Eq. 4 of every pair; 0 on the diagonal. `joint` holds both scores of each pair."""
+    """Eq. 4 of every pair; 0 on the diagonal. `joint` holds both scores of each pair.
+
+    A target that scores 0 or less alone has no ratio to that: its column is nan.
+    """
     count = len(tasks)
     matrix = np.zeros((count, count))
     for i, source in enumerate(tasks):
         for j, target in enumerate(tasks):
-            if i == j:
-                continue
             pair = frozenset((source, target))
-            if pair not in joint:
+            if i != j and pair not in joint:
                 raise InputError(f"relevance: no joint run of '{source}' and '{target}'")
             alone = single[target]
             if not alone > 0:
-                raise InputError(
-                    f"relevance: task '{target}' scores {alone:.3g} alone: no ratio to that: train "
-                    "longer, or leave it out"
-                )
-            matrix[i, j] = (joint[pair][target] - alone) / alone
+                matrix[i, j] = np.nan
+            elif i != j:
+                matrix[i, j] = (joint[pair][target] - alone) / alone
     return matrix
 
 
@@ -100,3 +99,11 @@ def asymmetry(matrix: Array) -> Array:
     """r(s, t) - r(t, s): positive where the source matters more to the target than the reverse."""
     square = np.asarray(matrix, dtype=float)
     return np.asarray(square - square.T)
+
+
+def most_unequal(matrix: Array, tasks: Sequence[str], most: int = 5) -> list[tuple[str, str]]:
+    """(source, target) of the pairs whose two directions differ most, the larger one first."""
+    gaps = asymmetry(matrix)
+    ordered = np.argsort(-np.nan_to_num(gaps, nan=-np.inf), axis=None, kind="stable")
+    places = [divmod(int(place), len(tasks)) for place in ordered[:most]]
+    return [(tasks[i], tasks[j]) for i, j in places if gaps[i, j] > 0]

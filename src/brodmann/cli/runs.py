@@ -20,7 +20,7 @@ from brodmann.cli.shared import (
     loaded,
     view,
 )
-from brodmann.errors import InputError, RunError, did_you_mean
+from brodmann.errors import InputError, RunError
 
 
 @app.command()
@@ -278,47 +278,6 @@ def plan(
     settings, base = loaded(config, overrides)
     with view(as_json) as report:
         result = make_plan(settings, base, report, speed=speed)
-    if as_json:
-        print(json.dumps(result))
-
-
-@app.command()
-def relate(
-    config: RunPath,
-    by: Annotated[
-        str, typer.Option(help="words, groups, pairs (trainings); covsim, dse, cra, ahp (of a run)")
-    ] = "words",
-    clusters: Annotated[int | None, typer.Option(help="how many; default: the clearest")] = None,
-    examples: Annotated[int, typer.Option(help="texts, for covsim, dse and cra")] = 1000,
-    advise: Annotated[Path | None, typer.Option(help="write a configuration that follows")] = None,
-    overrides: Overrides = None,
-    as_json: Json = False,
-) -> None:
-    """How the tasks relate: by their words, groups, pair trainings, or inside a trained run.
-
-    Example: brodmann relate study.toml --by pairs --advise better.toml
-    """
-    known = ("words", "groups", "pairs", "covsim", "dse", "cra", "ahp")
-    if by not in known:
-        raise InputError(f"--by {by}{did_you_mean(by, known)}: expected one of {', '.join(known)}")
-    if advise is not None and by in ("covsim", "dse", "cra", "ahp"):
-        raise InputError("--advise goes with --by words, groups or pairs")
-    settings, base = loaded(config, overrides)
-    from brodmann.pipeline.relate import relate as relate_all
-    from brodmann.relations import advise as write_advice
-    from brodmann.relations import check_target, relate_pairs
-
-    if advise is not None:
-        check_target(advise)
-
-    with view(as_json) as report:
-        if by == "pairs":
-            result = relate_pairs(settings, base, report, clusters=clusters)
-        else:
-            result = relate_all(settings, base, report, by=by, clusters=clusters, examples=examples)
-        if advise is not None:
-            reasons = write_advice(settings, result, advise)
-            report("advice", {"reasons": reasons, "file": advise})
     if as_json:
         print(json.dumps(result))
 

@@ -1,4 +1,4 @@
-"""Commands about the papers: their tables and figures, run again."""
+"""Commands about many tasks or many runs: how tasks relate; the papers' tables and figures."""
 
 import json
 from pathlib import Path
@@ -11,12 +11,100 @@ from brodmann.cli.shared import (
     EngineName,
     Json,
     Overrides,
+    RunPath,
     Workers,
     app,
     grid_engine,
+    loaded,
     view,
 )
-from brodmann.errors import RunError
+from brodmann.errors import InputError, RunError, did_you_mean
+
+# What `relate` measures by: from the tasks, by training, inside a trained run.
+RELEVANCES = ("words", "groups", "pairs")
+IN_A_RUN = ("covsim", "dse", "cra", "ahp", "cnm", "attention")
+
+
+@app.command()
+def relate(
+    config: RunPath,
+    by: Annotated[
+        str,
+        typer.Option(
+            help="words, groups, pairs (trainings); covsim, dse, cra, ahp, cnm, attention (of runs)"
+        ),
+    ] = "words",
+    clusters: Annotated[int | None, typer.Option(help="how many; default: the clearest")] = None,
+    pieces: Annotated[
+        bool, typer.Option("--pieces", help="words: the backbone's word pieces instead")
+    ] = False,
+    limit: Annotated[int, typer.Option(help="training examples a task, for pairs; 0: all")] = 1000,
+    examples: Annotated[
+        int,
+        typer.Option(
+            help="texts a task (covsim, attention) or of all tasks together (dse, cra), held-out "
+            "examples a target (ahp)"
+        ),
+    ] = 1000,
+    other: Annotated[
+        Path | None, typer.Option("--with", help="for attention: the run to compare with")
+    ] = None,
+    voxels: Annotated[Path | None, typer.Option(help="for cnm: folder of the fMRI files")] = None,
+    advise: Annotated[Path | None, typer.Option(help="write a configuration that follows")] = None,
+    overrides: Overrides = None,
+    as_json: Json = False,
+) -> None:
+    """How the tasks relate: by their words, groups, pair trainings, or inside trained runs.
+
+    Example: brodmann relate study.toml --by pairs --advise better.toml
+    """
+    known = (*RELEVANCES, *IN_A_RUN)
+    if by not in known:
+        raise InputError(f"--by {by}{did_you_mean(by, known)}")
+    if by not in RELEVANCES and (advise is not None or clusters is not None):
+        option = "--advise" if advise is not None else "--clusters"
+        raise InputError(f"{option} goes with --by words, groups or pairs")
+    if pieces and by != "words":
+        raise InputError("--pieces goes with --by words")
+    if (other is not None) != (by == "attention"):
+        raise InputError("--by attention and --with RUN go together")
+    if (voxels is not None) != (by == "cnm"):
+        raise InputError("--by cnm and --voxels FOLDER go together")
+    settings, base = loaded(config, overrides)
+    from brodmann.relations import check_target
+
+    if advise is not None:
+        check_target(advise)
+    with view(as_json) as report:
+        if by == "pairs":
+            from brodmann.relations import relate_pairs
+
+            result = relate_pairs(settings, base, report, clusters=clusters, limit=limit)
+        elif other is not None:
+            from brodmann.pipeline.attention import relate_attention
+
+            maps = relate_attention(settings, base, report, other=other, examples=examples)
+            result = {"tasks": maps.tasks, "runs": maps.runs, "maps": maps.values.tolist()}
+        else:
+            from brodmann.pipeline.relate import relate as relate_all
+
+            result = relate_all(
+                settings,
+                base,
+                report,
+                by=by,
+                clusters=clusters,
+                examples=examples,
+                voxels=voxels,
+                pieces=pieces,
+            )
+        if advise is not None:
+            from brodmann.relations import advise as write_advice
+
+            reasons = write_advice(settings, result, advise)
+            report("advice", {"reasons": reasons, "file": advise})
+    if as_json:
+        print(json.dumps(result))
 
 
 @app.command()

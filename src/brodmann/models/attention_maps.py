@@ -18,9 +18,9 @@ from torch import Tensor
 from brodmann.artifacts import Array
 from brodmann.data.batches import evaluation_order
 from brodmann.data.tasks import Task
-from brodmann.errors import InputError
+from brodmann.errors import InputError, did_you_mean
 from brodmann.models.evaluate import evaluating, unlabelled
-from brodmann.models.families import family_of, head_shape, layers_of
+from brodmann.models.families import family_of, head_shape, layers_of, removed_heads
 from brodmann.models.measure import drawn
 from brodmann.models.multitask import MultiTaskModel
 
@@ -37,9 +37,14 @@ def attention_map_similarity(
     seed: int = 0,
 ) -> Array:
     """(layer, head) of two models that both have `task` and read the same tokens."""
+    if split not in task.splits:
+        known = did_you_mean(split, task.splits)
+        raise InputError(f"attention maps: task '{task.name}' has no split '{split}'{known}")
     bares = [model.encoder.backbone_of(task.name).base_model for model in (first, second)]
     if head_shape(bares[0]) != head_shape(bares[1]):
         raise InputError("attention maps: the two models have other layers or heads")
+    if any(removed_heads(bare.config) for bare in bares):
+        raise InputError("attention maps: heads were cut out of a model: compare whole ones")
     places = drawn(len(task.splits[split]), examples, seed)
     rows = [task.splits[split][int(place)] for place in places]
     encoded = first.encode(task.spec, rows)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from brodmann.models.predicting import expected_input
+from brodmann.results import parameters_in_words
 
 if TYPE_CHECKING:
     from brodmann.models.multitask import MultiTaskModel
@@ -17,7 +18,7 @@ def model_card(model: "MultiTaskModel", scores: Mapping[str, Mapping[str, float]
         "",
         f"{len(model.specs)} tasks on `{settings.backbone}`, architecture "
         f"`{settings.architecture}`, "
-        f"{counts['total'] / 1e6:.1f} M parameters "
+        f"{parameters_in_words(counts)} "
         f"({counts['heads'] / 1e6:.2f} M in output heads), "
         f"at most {settings.max_length} tokens. Made with Brodmann.",
         "",

@@ -1,8 +1,8 @@
 """How the tasks relate → `relevance-….json` (data or trainings), `covsim.json`, `similarity.json`.
 
-`words` and `groups` need the tasks only; `covsim` a trained run; `dse`, `cra` and `ahp` a trained
-run with an encoder for every task (`architecture = "single"`). Trainings of pairs are in
-`relations.py`.
+`words` and `groups` need the tasks only; `covsim` a trained run; `dse`, `cra`, `ahp` and `cnm` a
+trained run with an encoder for every task (`architecture = "single"`). Trainings of pairs are in
+`relations.py`, attention maps of two runs in `attention.py`.
 """
 
 from collections.abc import Iterable
@@ -11,11 +11,22 @@ from typing import Any
 
 import numpy as np
 
-from brodmann.analysis.clusters import cluster_tasks, dendrogram, suggested_clusters
+from brodmann.analysis.clusters import (
+    check_clusters,
+    cluster_tasks,
+    dendrogram,
+    suggested_clusters,
+)
 from brodmann.analysis.covsim import covsim_matrix
 from brodmann.analysis.cra import cra
 from brodmann.analysis.dse import dse
-from brodmann.analysis.relevance import group_matrix, vocabulary, vocabulary_matrix
+from brodmann.analysis.relevance import (
+    Splitter,
+    group_matrix,
+    vocabulary,
+    vocabulary_matrix,
+    words,
+)
 from brodmann.artifacts import Array, read_json, write_json
 from brodmann.config import Config
 from brodmann.data.tasks import Task
@@ -24,7 +35,7 @@ from brodmann.pipeline.run_folder import opened, timed, trained
 from brodmann.pipeline.train import tasks_of
 
 RELEVANCE, COVSIM, SIMILARITY = "relevance-{}.json", "covsim.json", "similarity.json"
-FROM_DATA, FROM_RUN = ("words", "groups"), ("covsim", "dse", "cra", "ahp")
+FROM_DATA, FROM_RUN = ("words", "groups"), ("covsim", "dse", "cra", "ahp", "cnm")
 TEXT_COLUMNS = ("text", "text_pair", "question", "context", "tokens", "choices")
 
 
@@ -36,20 +47,30 @@ def relate(
     by: str = "words",
     clusters: int | None = None,
     examples: int = 1000,
+    voxels: Path | None = None,
+    pieces: bool = False,
 ) -> dict[str, Any]:
-    """Measure, write and show one way of relating the tasks."""
+    """Measure, write and show one way of relating the tasks.
+
+    `voxels` is the folder for `cnm`; `pieces` takes the backbone's word pieces for words.
+    """
     if examples < 2:
         raise InputError(f"examples = {examples}: expected at least 2")
+    if by == "cnm" and voxels is None:
+        raise InputError("cnm: needs the folder of the fMRI files (--voxels FOLDER)")
     if by in FROM_RUN:
         trained(config)
     report("stage", {"text": "reading tasks"})
     tasks = tasks_of(config, base)
     if len(tasks) < 2:
         raise InputError(f"{config.folder}: relations need at least two tasks")
+    check_clusters(clusters, len(tasks))
     with opened(config, tasks, keep=True) as folder:
         if by in FROM_DATA:
-            matrix = from_data(tasks, by)
+            matrix = from_data(tasks, by, _pieces_of(config) if pieces else words)
             result = described(matrix, [task.name for task in tasks], by, clusters, config.seed)
+            if pieces:
+                result["pieces"] = config.model.backbone
             file = folder / RELEVANCE.format(by)
             write_json(file, result)
             report("relevance", {"result": result, "file": file})
@@ -57,10 +78,13 @@ def relate(
         file = folder / (COVSIM if by == "covsim" else SIMILARITY)
         known = read_json(file) if file.is_file() else {}
         before = known if by == "covsim" else known.get(by, {})
-        if before.get("examples") != examples:
+        if before.get("examples") != examples or voxels is not None:
             with timed(folder, by):
-                found = _from_run(folder, config, tasks, by, examples, report)
-            # One file for dse, cra and ahp: each keeps its own settings, and the others stay.
+                if voxels is not None:
+                    found = _from_voxels(folder, config, tasks, voxels)
+                else:
+                    found = _from_run(folder, config, tasks, by, examples, report)
+            # One file for dse, cra, ahp and cnm: each keeps its own settings, and the others stay.
             known = found if by == "covsim" else {**known, "tasks": found.pop("tasks"), by: found}
             known.pop("schema_version", None)
             write_json(file, known)
@@ -68,12 +92,20 @@ def relate(
         return known
 
 
-def from_data(tasks: list[Task], by: str) -> Array:
+def _pieces_of(config: Config) -> Splitter:
+    """Texts as the backbone's tokenizer cuts them."""
+    from brodmann.models.backbone import load_backbone
+
+    cut = load_backbone(config.model.backbone).tokenizer.backend_tokenizer
+    return lambda text: cut.encode(text, add_special_tokens=False).tokens
+
+
+def from_data(tasks: list[Task], by: str, split: Splitter = words) -> Array:
     if by == "groups":
         if not any(task.spec.group for task in tasks):
             raise InputError("no task names a group: give some (group = ...), or use --by words")
         return group_matrix([task.spec.group for task in tasks])
-    return vocabulary_matrix([vocabulary(training_texts(task)) for task in tasks])
+    return vocabulary_matrix([vocabulary(training_texts(task), split) for task in tasks])
 
 
 def training_texts(task: Task) -> Iterable[str]:
@@ -90,16 +122,22 @@ def training_texts(task: Task) -> Iterable[str]:
 def described(
     matrix: Array, names: list[str], by: str, clusters: int | None, seed: int
 ) -> dict[str, Any]:
-    """A relevance matrix with its clusters, given or suggested, and who joins whom."""
-    count, clear = suggested_clusters(matrix, names, seed)
-    chosen = clusters if clusters is not None else count
+    """A relevance matrix with its clusters, given or suggested, and who joins whom.
+
+    A task whose column is undefined (nan) is in no cluster.
+    """
+    defined = np.flatnonzero(np.isfinite(matrix).all(axis=0))
+    known = [names[place] for place in defined]
+    rows = matrix[np.ix_(defined, defined)]
+    count, clear = suggested_clusters(rows, known, seed) if known else (0, 0.0)
+    chosen = min(clusters if clusters is not None else count, len(known))
     return {
         "tasks": names,
         "by": by,
-        "matrix": np.asarray(matrix).tolist(),
-        "clusters": cluster_tasks(matrix, names, chosen, seed),
+        "matrix": _plain(matrix),
+        "clusters": cluster_tasks(rows, known, chosen, seed) if known else [],
         "suggested": {"clusters": count, "silhouette": clear},
-        "dendrogram": dendrogram(matrix, names),
+        "dendrogram": dendrogram(rows, known) if known else {"joins": [], "order": []},
     }
 
 
@@ -125,11 +163,7 @@ def _from_run(
             "covsim": matrix.tolist(),
             "mean": means.tolist(),
         }
-    if model.settings.architecture != "single":
-        raise InputError(
-            f"{folder}: {by} compares the encoders of single tasks: train with "
-            'model.architecture = "single"'
-        )
+    _check_single(model, folder, by)
     if by == "ahp":
         from brodmann.analysis.ahp import ahp
         from brodmann.training.tournament import transfer_losses
@@ -155,6 +189,33 @@ def _from_run(
     measure = dse if by == "dse" else cra
     matrix = np.array([[measure(a, b) for b in found] for a in found])
     return {"tasks": names, "examples": examples, "matrix": matrix.tolist()}
+
+
+def _from_voxels(folder: Path, config: Config, tasks: list[Task], voxels: Path) -> dict[str, Any]:
+    from brodmann.analysis.cnm import cnm_matrix, read_sentences, read_voxels
+    from brodmann.models.multitask import MultiTaskModel
+    from brodmann.models.representations import sentence_representations
+
+    measured, texts = read_voxels(voxels), read_sentences(voxels)
+    model = MultiTaskModel.from_pretrained(folder / "model")
+    _check_single(model, folder, "cnm")
+    names = [task.name for task in tasks]
+    size = config.training.evaluation_batch_size
+    found = [sentence_representations(model, name, texts, batch_size=size) for name in names]
+    return {
+        "tasks": names,
+        "examples": len(texts),
+        "voxels": {participant: matrix.shape[1] for participant, matrix in measured.items()},
+        "matrix": cnm_matrix(found, measured, config.seed).tolist(),
+    }
+
+
+def _check_single(model: Any, folder: Path, by: str) -> None:
+    if model.settings.architecture != "single":
+        raise InputError(
+            f"{folder}: {by} compares the encoders of single tasks: train with "
+            'model.architecture = "single"'
+        )
 
 
 def _plain(matrix: Array) -> list[list[float | None]]:

@@ -50,7 +50,9 @@ def write_figures(study: Study, folder: Path) -> None:
 
 
 def _nothing_done(study: Study) -> bool:
-    return bool(study.runs) and not any(run.log or run.splits or run.scores for run in study.runs)
+    return bool(study.runs) and not any(
+        run.log or run.splits or run.scores or run.measures for run in study.runs
+    )
 
 
 def read_study(folders: list[Path], report: Any) -> Study:
@@ -61,15 +63,26 @@ def read_study(folders: list[Path], report: Any) -> Study:
     is_study = any((first / name).is_file() for name in STUDIES)
     if len(folders) == 1 and (is_study or not (first / "config.toml").is_file()):
         return _read_study_folder(first)
+    grids = [folder for folder in folders if _is_grid(folder)]
+    if len(grids) > 1:
+        raise InputError(f"{grids[1]}: a second grid: expected one at most beside the runs")
+    folders = [folder for folder in folders if folder not in grids]
     runs = [read_record(folder) for folder in folders]
     names = [run.name for run in runs]
     for run, folder in zip(runs, folders, strict=True):
         if names.count(run.name) > 1:  # one name twice would hide a run behind another
             run.name = str(folder)
     study = Study(" · ".join(run.name for run in runs), runs)
+    if grids:
+        study.grid = read_json(grids[0] / "grid.json")
     if len(folders) > 1:
         study.comparison = _compared(folders, study, report)
     return study
+
+
+def _is_grid(folder: Path) -> bool:
+    """Of runs, and no run itself."""
+    return (folder / "grid.json").is_file() and not (folder / "config.toml").is_file()
 
 
 def _read_study_folder(folder: Path) -> Study:

@@ -5,6 +5,7 @@ import json
 import time
 import tomllib
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,8 @@ def opened(
     """The locked run folder of this configuration, new or to be continued.
 
     `keep` leaves the configuration stored there as it is: one stage measured differently by the
-    way (`--set`) does not change what the run says of itself.
+    way (`--set`) does not change what the run says of itself. A folder that holds relevances only
+    is no run yet and follows whoever opens it.
     """
     import torch
 
@@ -34,7 +36,7 @@ def opened(
     check_folder(config, tasks)
     with artifacts.locked(folder):
         artifacts.sweep_leftovers(folder)
-        if not keep or not (folder / "config.toml").is_file():
+        if not keep or not (folder / "config.toml").is_file() or only_relevance(folder):
             artifacts.write_text(folder / "config.toml", to_toml(config.resolved()))
         record_provenance(folder, config, tasks)
         yield folder
@@ -59,6 +61,16 @@ def trained_model(folder: str) -> Any:
     return MultiTaskModel.from_pretrained(path)
 
 
+def only_relevance(folder: Path) -> bool:
+    """Nothing but relevances (and reports of them), which make no run of it.
+
+    They depend on the tasks, not on how a model is trained: pair trainings say their own settings.
+    """
+    beside = {".lock", "config.toml", "provenance.json", "report.html", "figures"}
+    found = {path.name for path in folder.iterdir()} - beside if folder.is_dir() else set()
+    return bool(found) and all(fnmatch(name, "relevance-*.json") for name in found)
+
+
 def check_folder(config: Config, tasks: list[Task]) -> None:
     """A folder with another configuration is another run's; one with foreign files is nobody's."""
     folder = config.folder
@@ -79,6 +91,8 @@ def check_folder(config: Config, tasks: list[Task]) -> None:
     except ValueError as error:
         raise InputError(f"{stored}: damaged ({error}): remove the folder") from None
     different = _differences(there, config.resolved())
+    if only_relevance(folder):
+        different = [one for one in different if one[0].partition(".")[0] == "tasks"]
     if different:
         key, old, new = different[0]
         raise InputError(

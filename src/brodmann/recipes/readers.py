@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from brodmann.analysis.link import linked, pairs_of
 from brodmann.errors import InputError
 from brodmann.recipes import Numbers
+from brodmann.recipes.links import link_ahp, link_cnm, link_cra, link_dse
 
 Reader = Callable[[dict[str, Any]], Numbers]
 
@@ -145,18 +145,6 @@ def influence(found: dict[str, Any]) -> Numbers:
     }
 
 
-def link_dse(found: dict[str, Any]) -> Numbers:
-    return _linked(found, "dse")
-
-
-def link_cra(found: dict[str, Any]) -> Numbers:
-    return _linked(found, "cra")
-
-
-def link_ahp(found: dict[str, Any]) -> Numbers:
-    return _linked(found, "ahp")
-
-
 def scores_over_training(grid: dict[str, Any]) -> Numbers:
     """A row a case, a column an evaluation: the mean score over tasks and seeds."""
     return {
@@ -204,15 +192,6 @@ def examples_over_training(grid: dict[str, Any]) -> Numbers:
                 counts[min(3, 4 * (step - 1) // last)] += examples.get(task, 0)
             rows[f"{case}: {task}"] = {f"quarter {n + 1}": value for n, value in enumerate(counts)}
     return rows
-
-
-def link_cnm(found: dict[str, Any]) -> Numbers:
-    if "cnm" not in found:
-        raise InputError(
-            "spec-figure3: needs the voxels of Pereira et al. 2018, which are not ours to ship: "
-            "measure with brodmann.analysis.cnm"
-        )
-    return _linked(found, "cnm")
 
 
 def covsim_and_score(found: dict[str, Any]) -> Numbers:
@@ -322,26 +301,6 @@ def _attention(pair: dict[str, Any]) -> Numbers:
         }
         for task, matrix in pair.items()
     }
-
-
-def _linked(found: dict[str, Any], measure: str) -> Numbers:
-    """A row a pair of tasks: similarity and D in the joint run; and their correlation."""
-    result, joint = found[measure], found["joint"]
-    names = result["tasks"]
-    similarity = pairs_of(np.array(result[measure]["matrix"], float))
-    order = [joint["tasks"].index(name) for name in names]
-    pairwise = np.array(joint["pairwise"], float)[np.ix_(order, order)]
-    dissociation = pairs_of(np.nan_to_num(pairwise))
-    places = [(i, j) for i in range(len(names)) for j in range(i + 1, len(names))]
-    rows: Numbers = {
-        f"{names[i]}+{names[j]}": {"similarity": float(s), "D": _percent(float(d))}
-        for (i, j), s, d in zip(places, similarity, dissociation, strict=True)
-    }
-    rows["Pearson r, p"] = {"similarity": None, "D": None}
-    if np.ptp(similarity) > 0 and np.ptp(dissociation) > 0:
-        line = linked(list(similarity), list(dissociation))
-        rows["Pearson r, p"] = {"similarity": line["pearson"], "D": line["pearson_p"]}
-    return rows
 
 
 def _log(grid: dict[str, Any], cell: dict[str, Any]) -> list[dict[str, Any]]:

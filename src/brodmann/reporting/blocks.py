@@ -47,7 +47,7 @@ class Matrix:
     columns: Sequence[str]
     values: Sequence[Sequence[Number]]
     caption: str
-    shades: Sequence[Sequence[Number]]  # 0 (light) to 1 (dark); None: no shade
+    shades: Sequence[Sequence[Number]]  # 0 (light) to 1 (dark), to -1 in another colour; None: none
     digits: int = 1
     percent: bool = True
     bold_diagonal: bool = False
@@ -83,11 +83,21 @@ class Lines:
 
 @dataclass
 class Scatter:
-    """A point (x, y, name) a row, with the straight line through them."""
+    """A point (x, y, name) a row, with the straight line through them; its band where given."""
 
     points: Sequence[tuple[float, float, str]]
     x_title: str
     y_title: str
+    caption: str
+    band: Sequence[Sequence[float]] = ()  # (x, low, high)
+
+
+@dataclass
+class Tree:
+    """Who joins whom at which distance, the nearest first (average linkage)."""
+
+    order: Sequence[str]  # leaves, so that no lines cross
+    joins: Sequence[Mapping[str, Any]]  # left and right (names), distance
     caption: str
 
 

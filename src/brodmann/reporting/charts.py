@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from markupsafe import Markup, escape
 
-from brodmann.reporting.blocks import Lines, Scatter
+from brodmann.reporting.blocks import Lines, Scatter, Tree
 
 WIDTH, HEIGHT = 560, 270
 LEFT, RIGHT, TOP, BOTTOM = 52, 14, 14, 44
@@ -153,7 +153,7 @@ def swatch(names: Sequence[str], name: str) -> Markup:
 
 
 def scatter(block: Scatter) -> Markup:
-    """Points with their names, and the least-squares line where it is defined."""
+    """Points with their names, the least-squares line where it is defined, and its band."""
     xs, ys = [x for x, _, _ in block.points], [y for _, y, _ in block.points]
     ends: list[tuple[float, float]] = []
     mean_x, mean_y = sum(xs) / len(xs), sum(ys) / len(ys)
@@ -161,11 +161,17 @@ def scatter(block: Scatter) -> Markup:
     if len(xs) > 2 and spread_x > 0:
         both = sum((x - mean_x) * (y - mean_y) for x, y, _ in block.points)
         ends = [(x, mean_y + both / spread_x * (x - mean_x)) for x in (min(xs), max(xs))]
-    frame = Lines({"": ends, " ": [(x, y) for x, y in zip(xs, ys, strict=True)]},
+    edges = [(at, end) for at, *both in block.band for end in both]
+    frame = Lines({"": ends, " ": [(x, y) for x, y in zip(xs, ys, strict=True)], "  ": edges},
                   block.x_title, block.y_title, block.caption)  # fmt: skip
     x, y, x_ticks, y_ticks = scales(frame)
     words = {value: f"{value:,.10g}" for value in x_ticks}
     parts = [_axes(words, y_ticks, x, y), _titles(frame)]
+    if block.band:
+        there = [f"{x(at)},{y(high)}" for at, _, high in block.band]
+        back = [f"{x(at)},{y(low)}" for at, low, _ in reversed(block.band)]
+        points = " ".join([*there, *back])
+        parts.append(Markup('<polygon class="band c7" points="{}"/>').format(points))
     if ends:
         parts.append(_series(ends, 7, x, y))
     for at_x, at_y, name in block.points:
@@ -181,6 +187,37 @@ def scatter(block: Scatter) -> Markup:
     return _framed(block.caption, parts)
 
 
-def _framed(caption: str, parts: list[Markup]) -> Markup:
+def tree(block: Tree) -> Markup:
+    """Leaves from top to bottom, their joins to the right by distance."""
+    row, names, room = 22, 190, 330
+    place = {name: row * (number + 0.7) for number, name in enumerate(block.order)}
+    most = max(float(join["distance"]) for join in block.joins) or 1.0
+    parts = [
+        Markup('<text class="small" text-anchor="end" x="{}" y="{}">{}</text>').format(
+            names - 6, round(place[name] + 4, 1), name if len(name) <= 28 else name[:27] + "…"
+        )
+        for name in block.order
+    ]
+    ends = {frozenset([name]): (float(names), place[name]) for name in block.order}
+    for join in block.joins:
+        (x_left, y_left), (x_right, y_right) = (
+            ends[frozenset(join[side])] for side in ("left", "right")
+        )
+        at = round(names + room * float(join["distance"]) / most, 1)
+        points = (
+            f"{x_left},{y_left:.1f} {at},{y_left:.1f} {at},{y_right:.1f} {x_right},{y_right:.1f}"
+        )
+        parts.append(Markup('<polyline class="line c0" points="{}"/>').format(points))
+        ends[frozenset([*join["left"], *join["right"]])] = (at, (y_left + y_right) / 2)
+    height = row * len(block.order) + 26
+    words = Markup('<text class="title" text-anchor="{}" x="{}" y="{}">{}</text>')
+    parts += [
+        words.format("start", names, height - 6, "0"),
+        words.format("end", names + room, height - 6, f"distance {most:.3g}"),
+    ]
+    return _framed(block.caption, parts, height)
+
+
+def _framed(caption: str, parts: list[Markup], height: int = HEIGHT) -> Markup:
     frame = Markup('<svg class="chart" viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>')
-    return frame.format(WIDTH, HEIGHT, caption, Markup("").join(parts))
+    return frame.format(WIDTH, height, caption, Markup("").join(parts))

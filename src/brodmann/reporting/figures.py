@@ -1,4 +1,4 @@
-"""Head maps and dissociation as matplotlib figures."""
+"""Head maps, dissociation and attention maps as matplotlib figures."""
 
 import warnings
 from pathlib import Path
@@ -7,14 +7,15 @@ from typing import Any
 import numpy as np
 
 from brodmann.errors import InputError
-from brodmann.results import Dissociation, HeadScores
+from brodmann.results import AttentionMaps, Dissociation, HeadScores
 
 COLOURS = "Greys"
 OWN = "#c0392b"
 
 
 def plot(result: Any, path: str | Path | None = None, *, alpha: float = 0.3) -> Any:
-    """A figure of head scores or of a dissociation, saved if `path` is given (.svg, .png, .pdf).
+    """A figure of head scores, a dissociation or attention maps, saved if `path` is given (.svg,
+    .png, .pdf).
 
     `alpha` is the share of heads that a head map marks.
     """
@@ -22,9 +23,12 @@ def plot(result: Any, path: str | Path | None = None, *, alpha: float = 0.3) -> 
         figure = _head_maps(result, alpha)
     elif isinstance(result, Dissociation):
         figure = _dissociation(result)
+    elif isinstance(result, AttentionMaps):
+        figure = _attention_maps(result)
     else:
         raise InputError(
-            f"plot: expected head scores or a dissociation, found {type(result).__name__}"
+            "plot: expected head scores, a dissociation or attention maps, found "
+            f"{type(result).__name__}"
         )
     if path is not None:
         save(figure, path)
@@ -134,6 +138,29 @@ def _dissociation(result: Dissociation) -> Any:
     right.invert_yaxis()
     right.tick_params(axis="x", labelsize=8)
     right.set_title("dissociation D (%), 95 % interval", fontsize=9)
+    return figure
+
+
+def _attention_maps(result: AttentionMaps) -> Any:
+    """A heat map a task, layer × head, layer 0 below (HMNet, Figures 5 and 6)."""
+    from matplotlib.figure import Figure
+
+    count, layers, heads = result.values.shape
+    size = (1.2 + count * max(1.8, 0.25 * heads), max(2.2, 0.3 * layers + 1.0))
+    figure = Figure(figsize=size, layout="constrained")
+    grid = figure.subplots(1, count, squeeze=False)[0]
+    low = min(0.0, float(result.values.min()))
+    for axes, task, values in zip(grid, result.tasks, result.values, strict=True):
+        image = axes.imshow(values, cmap="viridis", vmin=low, vmax=1, aspect="auto", origin="lower")
+        axes.set_title(short(task), fontsize=9, parse_math=False)
+        axes.set_xticks(range(0, heads, max(1, heads // 6)))
+        axes.set_yticks(range(0, layers, max(1, layers // 6)))
+        axes.tick_params(labelsize=7)
+        axes.set_xlabel("head", fontsize=8)
+    grid[0].set_ylabel("layer", fontsize=8)
+    figure.colorbar(image, ax=list(grid)).ax.tick_params(labelsize=7)
+    runs = " and ".join(short(run) for run in result.runs)
+    figure.suptitle(f"cosine of attention maps, {runs}", fontsize=9, parse_math=False)
     return figure
 
 

@@ -35,6 +35,7 @@ def page(title: str, subtitle: str, sections: Sequence[Section]) -> str:
         kind=lambda block: type(block).__name__,
         lines=charts.lines,
         scatter=charts.scatter,
+        tree=charts.tree,
         swatch=charts.swatch,
         bar_places=bar_places,
         plain=plain,
@@ -137,7 +138,9 @@ def cell(block: Matrix, row: int, column: int) -> tuple[str, str]:
     if value is not None and not block.percent and not float(value).is_integer():
         digits = max(1, digits)  # a mean of counts is no count
     text = "–" if value is None else plain(100 * value if block.percent else value, digits)
-    style = "" if shade is None else f"--shade:{round(55 * min(max(shade, 0.0), 1.0))}%"
+    style = "" if shade is None else f"--shade:{round(55 * min(abs(shade), 1.0))}%"
+    if shade is not None and shade < 0:
+        style += ";--heat:var(--mark)"  # what is below 0 does not look like 0
     return text, style
 
 

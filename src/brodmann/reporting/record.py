@@ -12,6 +12,7 @@ from brodmann.results import Dissociation, HeadScores
 
 # Files of further stages, each with a section of its own.
 MEASURES: tuple[str, ...] = ("covsim", "adaptation", "similarity", "meta")
+MEASURES += ("attention-maps",)
 MEASURES += ("relevance-pairs", "relevance-words", "relevance-groups")
 
 

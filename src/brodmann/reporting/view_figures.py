@@ -5,18 +5,19 @@ from typing import Any
 
 import numpy as np
 
+from brodmann.analysis.link import linked
 from brodmann.reporting.figures import short
 
 Numbers = dict[str, dict[str, float | None]]  # row → column → value
 SHADES = ("#1f4e79", "#c0392b", "#4a7c59", "#b8860b", "#6c5b7b", "#557a95", "#8c564b", "#555555")
-ENDS = "Pearson r, p"  # a row under the pairs that is no pair
+NO_PAIR = ("Pearson r, p", "Spearman ρ, p")  # how rows under the pairs begin
 
 
 def draw_view(view: dict[str, Any], ours: Numbers) -> Any:
     """A figure of one view's numbers in the way the view asks for."""
     from matplotlib.figure import Figure
 
-    rows = [row for row in ours if row != ENDS]
+    rows = [row for row in ours if not row.startswith(NO_PAIR)]
     columns = list(dict.fromkeys(column for row in rows for column in ours[row]))
     figure = Figure(figsize=(max(5.0, 1.4 + 0.45 * len(rows) * max(1, len(columns) / 3)), 3.6))
     axes = figure.subplots()
@@ -60,14 +61,20 @@ def _lines(
 def _matrix(
     axes: Any, ours: Numbers, paper: Numbers, rows: Sequence[str], columns: Sequence[str]
 ) -> None:
-    """Shades with the number in every cell."""
+    """Shades with the number in every cell; below 0 in another colour, so that harm is not 0."""
     values = np.array([_numbers([ours[row].get(column) for column in columns]) for row in rows])
-    axes.imshow(values, cmap="Blues", aspect="auto")
-    middle = np.nanmean(values) if np.isfinite(values).any() else 0.0
+    known = values[np.isfinite(values)]
+    most = float(np.abs(known).max()) if known.size else 1.0
+    both_ways = bool((known < 0).any())
+    if both_ways:
+        axes.imshow(values, cmap="RdBu", vmin=-most, vmax=most, aspect="auto")
+    else:
+        axes.imshow(values, cmap="Blues", aspect="auto")
+    middle = 0.6 * most if both_ways else float(known.mean()) if known.size else 0.0
     for (y, x), value in np.ndenumerate(values):
         if np.isfinite(value):
-            text = f"{value:.2f}" if np.nanmax(np.abs(values)) <= 1 else f"{value:.1f}"
-            colour = "white" if value > middle else "black"
+            text = f"{value:.2f}" if most <= 1 else f"{value:.1f}"
+            colour = "white" if abs(value) > middle else "black"
             axes.text(x, y, text, ha="center", va="center", fontsize=7, color=colour)
     axes.set_xticks(range(len(columns)), [short(c, 14) for c in columns], fontsize=7, rotation=30,
                     ha="right", parse_math=False)  # fmt: skip
@@ -77,17 +84,18 @@ def _matrix(
 def _points(
     axes: Any, ours: Numbers, paper: Numbers, rows: Sequence[str], columns: Sequence[str]
 ) -> None:
-    """A point a row, the first column against the second, with the line through them."""
+    """A point a row, the first column against the second, the line through them and its band."""
     x, y = (np.array(_values(ours, rows, column)) for column in columns[:2])
     axes.scatter(x, y, s=18, color=SHADES[0])
     for place, row in enumerate(rows):
         axes.annotate(short(row), (x[place], y[place]), fontsize=6, xytext=(3, 3),
                       textcoords="offset points", parse_math=False)  # fmt: skip
     known = np.isfinite(x) & np.isfinite(y)
-    if known.sum() > 2 and np.ptp(x[known]) > 0:
-        slope, start = np.polyfit(x[known], y[known], 1)
-        ends = np.array([x[known].min(), x[known].max()])
-        axes.plot(ends, slope * ends + start, color=SHADES[1], linewidth=1)
+    if known.sum() > 2 and np.ptp(x[known]) > 0 and np.ptp(y[known]) > 0:
+        line = linked(x[known].tolist(), y[known].tolist())
+        at, low, high = np.array(line["band"]).T
+        axes.plot(at, line["slope"] * at + line["intercept"], color=SHADES[1], linewidth=1)
+        axes.fill_between(at, low, high, color=SHADES[1], alpha=0.15, linewidth=0)
     axes.set_xlabel(columns[0], fontsize=8, parse_math=False)
     axes.set_ylabel(columns[1], fontsize=8, parse_math=False)
 

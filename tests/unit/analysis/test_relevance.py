@@ -19,12 +19,13 @@ from brodmann.analysis import (
 )
 from brodmann.analysis.ahp import tournament, transferability
 from brodmann.analysis.clusters import dendrogram
-from brodmann.analysis.cnm import FILE, read_voxels, voxel_scores
-from brodmann.analysis.link import pairs_of
+from brodmann.analysis.cnm import FILES, read_sentences, read_voxels, voxel_scores
+from brodmann.analysis.link import dual_task, linked_pairs, pairs_of, reindexed
 from brodmann.analysis.relevance import (
     asymmetry,
     group_matrix,
     improvement_matrix,
+    most_unequal,
     vocabulary,
     vocabulary_matrix,
 )
@@ -122,8 +123,9 @@ def test_pair_trainings_by_hand() -> None:
     np.testing.assert_allclose(matrix, [[0, 0.5], [-0.1, 0]])
     with pytest.raises(bm.InputError, match="no joint run of 'a' and 'b'"):
         improvement_matrix(["a", "b"], {"a": 1, "b": 1}, {})
-    with pytest.raises(bm.InputError, match="scores 0 alone"):
-        improvement_matrix(["a", "b"], {"a": 1, "b": 0}, {frozenset("ab"): {"a": 1, "b": 1}})
+    # Nothing is a ratio to 0: the column is undefined, the other stays.
+    found = improvement_matrix(["a", "b"], {"a": 1, "b": 0}, {frozenset("ab"): {"a": 2, "b": 1}})
+    np.testing.assert_array_equal(found, [[0, np.nan], [1, np.nan]])
 
 
 def test_groups_by_hand() -> None:
@@ -175,6 +177,29 @@ def test_ahp_on_a_worked_example() -> None:
     assert np.isnan(matrix[0, 0])
 
 
+def test_ahp_of_four_sources_that_do_not_agree() -> None:
+    """a beats b, b beats c, c beats a: the principal eigenvector of W / W' settles it."""
+    w = np.array([
+        [0.5, 0.9, 0.2, 0.6], [0.1, 0.5, 0.8, 0.7], [0.8, 0.2, 0.5, 0.55], [0.4, 0.3, 0.45, 0.5],
+    ])  # fmt: skip
+    values, vectors = np.linalg.eig(w / w.T)
+    first = np.abs(np.real(vectors[:, np.argmax(np.real(values))]))
+    assert np.real(values).max() > 4.5  # far from consistent, which would be 4
+    np.testing.assert_allclose(transferability(w), first / first.sum(), rtol=1e-6)
+    # The same four as sources of one target among five tasks, from losses.
+    rows = np.random.default_rng(1).normal(size=(4, 30))
+    held = tournament(rows)
+    values, vectors = np.linalg.eig(held / held.T)
+    first = np.abs(np.real(vectors[:, np.argmax(np.real(values))]))
+    np.testing.assert_allclose(transferability(held), first / first.sum(), rtol=1e-6)
+
+
+def test_the_most_unequal_pairs_stand_first() -> None:
+    matrix = np.array([[0, 0.5, np.nan], [0.1, 0, np.nan], [0.3, 0.3, np.nan]])
+    assert most_unequal(matrix, ["a", "b", "c"]) == [("a", "b")]
+    assert most_unequal(np.eye(2), ["a", "b"]) == []
+
+
 def test_cnm_recovers_a_planted_mapping() -> None:
     random = np.random.default_rng(0)
     x, noise = random.normal(size=(80, 10)), random.normal(size=(80, 10))
@@ -190,23 +215,72 @@ def test_cnm_recovers_a_planted_mapping() -> None:
     assert np.isfinite(few[:20]).sum() > np.isfinite(few[20:]).sum()
 
 
+def test_a_voxel_that_does_not_vary_has_no_score() -> None:
+    random = np.random.default_rng(0)
+    x = random.normal(size=(40, 5))
+    voxels = np.concatenate([x @ random.normal(size=(5, 6)), np.full((40, 2), 0.1)], axis=1)
+    scores = voxel_scores(x, voxels)
+    assert np.isfinite(scores[:6]).all() and np.isnan(scores[6:]).all()
+    with pytest.raises(bm.InputError, match="no voxel varies"):
+        voxel_scores(x, np.ones((40, 3)))
+    with pytest.raises(bm.InputError, match="not a finite number"):
+        voxel_scores(x, np.where(voxels == 0.1, np.nan, voxels))
+
+
 def test_fmri_files_are_read_or_refused_in_one_line(tmp_path: Path) -> None:
     from scipy.io import savemat
 
+    _, plain = FILES
     with pytest.raises(bm.InputError, match=r"are at https://osf\.io/crwz7"):
         read_voxels(tmp_path)
     (tmp_path / "P01").mkdir()
-    savemat(tmp_path / "P01" / FILE, {"examples": np.ones((384, 5))})
+    file = tmp_path / "P01" / plain
+    savemat(file, {"examples": np.ones((384, 5))})
     assert read_voxels(tmp_path)["P01"].shape == (384, 5)
-    savemat(tmp_path / "P01" / FILE, {"examples": np.ones((243, 5))})
-    with pytest.raises(bm.InputError, match=r"is \(243, 5\), expected 384 sentences"):
+    for wrong, words in (
+        ({"examples": np.ones((243, 5))}, r"is \(243, 5\), expected 384 sentences"),
+        ({"examples": np.ones((384, 0))}, r"expected 384 sentences × voxels"),
+        ({"examples": np.full((384, 2), np.inf)}, "holds numbers that are not finite"),
+        ({"other": np.ones(3)}, "expected a matrix of numbers, 'examples_passagesentences' or"),
+        ({"examples": np.array(["a", "b"])}, "expected a matrix of numbers"),
+    ):
+        savemat(file, wrong)
+        with pytest.raises(bm.InputError, match=words):
+            read_voxels(tmp_path)
+    file.write_bytes(b"nothing")
+    with pytest.raises(bm.InputError, match="not a MATLAB file that can be read"):
         read_voxels(tmp_path)
-    savemat(tmp_path / "P01" / FILE, {"other": np.ones(3)})
-    with pytest.raises(bm.InputError, match="expected a matrix 'examples'"):
-        read_voxels(tmp_path)
-    (tmp_path / "P01" / FILE).write_bytes(b"nothing")
-    with pytest.raises(bm.InputError, match="expected a matrix 'examples'"):
-        read_voxels(tmp_path)
+
+
+def test_both_published_layouts_and_where_the_texts_are(tmp_path: Path) -> None:
+    from scipy.io import savemat
+
+    full, plain = FILES
+    texts = [f"sentence {n}." for n in range(384)]
+    (tmp_path / "P01").mkdir()
+    (tmp_path / "M02").mkdir()
+    savemat(tmp_path / "P01" / plain, {"examples": np.ones((384, 5))})
+    with pytest.raises(bm.InputError, match=r"write the 384 sentences into sentences\.txt there"):
+        read_sentences(tmp_path)
+    (tmp_path / "sentences.txt").write_text("\n".join(texts[:-1]), encoding="utf-8")
+    with pytest.raises(bm.InputError, match="383 lines, expected 384 sentences"):
+        read_sentences(tmp_path)
+    (tmp_path / "sentences.txt").write_text("\n".join(texts[::-1]) + "\n", encoding="utf-8")
+    assert read_sentences(tmp_path) == texts[::-1]
+    cells = np.empty((384, 1), dtype=object)
+    cells[:, 0] = texts
+    content = {"examples_passagesentences": np.zeros((384, 7)), "keySentences": cells}
+    savemat(tmp_path / "M02" / full, content)
+    assert read_sentences(tmp_path) == texts  # a file's own texts come first
+    assert {name: len(m.T) for name, m in read_voxels(tmp_path).items()} == {"M02": 7, "P01": 5}
+    flat = tmp_path / "flat"
+    flat.mkdir()
+    for name in ("P01", "P02"):
+        savemat(flat / f"{name}.mat", content)
+    assert list(read_voxels(flat)) == ["P01", "P02"] and read_sentences(flat) == texts
+    savemat(flat / "P01.mat", {**content, "keySentences": cells[:5]})
+    with pytest.raises(bm.InputError, match="'keySentences': expected 384 texts"):
+        read_sentences(flat)
 
 
 def test_the_link_is_scipys_and_its_band_holds_the_line() -> None:
@@ -222,3 +296,32 @@ def test_the_link_is_scipys_and_its_band_holds_the_line() -> None:
     assert pairs_of(np.array([[0, 1, 2], [3, 0, 4], [5, 6, 0]])).tolist() == [2, 3.5, 5]
     with pytest.raises(bm.InputError, match="no correlation is defined"):
         linked([1, 1, 1], [1, 2, 3])
+
+
+def test_pairs_without_a_d_are_dropped_and_tasks_go_by_name() -> None:
+    similarity = np.array([[1, 0.9, 0.5, 0.2], [0.9, 1, 0.4, 0.1], [0.5, 0.4, 1, 0.3],
+                           [0.2, 0.1, 0.3, 1]])  # fmt: skip
+    joint = np.array([[None, 4, 7, 1], [4, None, None, 2], [7, None, None, 3],
+                      [1, 2, 3, None]], dtype=float)  # fmt: skip
+    apart = reindexed(joint, ["d", "x", "c", "a"], ["a", "b", "c", "d"])
+    assert apart[0, 3] == 1 and apart[2, 3] == 7 and np.isnan(apart[1]).all()
+    pairs, link = linked_pairs(["a", "b", "c", "d"], similarity, apart)
+    assert [(one, other, y) for one, other, _, y in pairs] == [
+        ("a", "c", 3.0), ("a", "d", 1.0), ("c", "d", 7.0),
+    ]  # fmt: skip
+    assert link is not None and link["pairs"] == 3
+    assert link["pearson"] == pytest.approx(stats.pearsonr([0.5, 0.2, 0.3], [3, 1, 7]).statistic)
+    assert linked_pairs(["a", "b"], similarity[:2, :2], apart[:2, :2]) == ([], None)
+
+
+def test_dual_task_d_is_the_mean_over_seeds_of_plain_pairs() -> None:
+    def cell(tasks: str, mean: float | None, **varied: object) -> dict[str, object]:
+        undefined = {} if mean is not None else {"a": "no score"}
+        found = {"tasks": list(tasks), "mean": mean, "undefined": undefined}
+        return {"dissociation": found, "varied": {"tasks": list(tasks), **varied}}
+
+    cells = [cell("ab", 0.1, seed=0), cell("ba", 0.3, seed=1), cell("ac", None), cell("abc", 0.9)]
+    cells += [cell("bc", 0.5, freeze=1), {"dissociation": None, "varied": {"tasks": ["b", "c"]}}]
+    found = dual_task(cells, ["a", "b", "c"])
+    assert found[0, 1] == found[1, 0] == pytest.approx(0.2)
+    assert np.isnan(found[2]).all() and np.isnan(found[:, 2]).all()

@@ -1,7 +1,9 @@
 """Paths through shared, cluster and task layers; skills: what equals what, what touches what."""
 
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from tests.families import CONFIGS, padded_inputs, tiny
@@ -180,8 +182,6 @@ def test_gates_on_paths_count_once(tasks_of_every_kind: list[Any]) -> None:
 
 def test_gates_are_back_when_checkpoints_compute_again(tasks_of_every_kind: list[Any]) -> None:
     """Backward after the gates are gone: a shared layer still has its one gate, not one a path."""
-    import numpy as np
-
     from brodmann.data.batches import make_batch
 
     task = tasks_of_every_kind[0]
@@ -201,3 +201,68 @@ def test_gates_are_back_when_checkpoints_compute_again(tasks_of_every_kind: list
     assert gradients[0].keys() == gradients[1].keys()
     for name, value in gradients[0].items():
         torch.testing.assert_close(value, gradients[1][name], msg=name)
+
+
+@pytest.fixture(scope="module")
+def paths(tasks_of_every_kind: list[Any]) -> Any:
+    """Four tasks in two clusters on the tiny model, every layer of every path another."""
+    tasks = tasks_of_every_kind[:4]
+    names = [task.name for task in tasks]
+    model = bm.MultiTaskModel.from_pretrained(
+        "builtin:tiny", tasks, architecture="hmnet",
+        parameters={"clusters": [names[:1] + names[2:3], names[1:2] + names[3:]]},
+    ).eval()  # fmt: skip
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.2 * torch.randn(parameter.shape, generator=generator))
+    return model
+
+
+def test_the_map_of_a_path_is_that_of_a_plain_model_with_its_weights(
+    paths: Any, tasks_of_every_kind: list[Any]
+) -> None:
+    """Importance of every head, and predictions with every head at another strength."""
+    gates = torch.rand((3, 4), generator=torch.Generator().manual_seed(1))
+    maps = bm.head_importance(paths, tasks_of_every_kind[:4], examples=None)
+    for task in tasks_of_every_kind[:4]:
+        plain = bm.MultiTaskModel.from_pretrained("builtin:tiny", [task]).eval()
+        own = paths.encoder.backbone_of(task.name).state_dict()
+        plain.encoder.backbone_of(task.name).load_state_dict(own)
+        plain.head_of(task.name).load_state_dict(paths.head_of(task.name).state_dict())
+        expected = bm.head_importance(plain, [task], examples=None).of(task.name)
+        assert expected.max() > 0
+        np.testing.assert_allclose(
+            maps.of(task.name), expected, rtol=1e-4, atol=1e-6 * expected.max()
+        )
+        texts = task.splits["validation"][:6]
+        with bm.head_gates(plain, gates), bm.head_gates(paths, gates):
+            one, other = plain.predict(task.name, texts), paths.predict(task.name, texts)
+        _same(one, other)
+        assert one != plain.predict(task.name, texts)  # the gates do something
+
+
+def test_saved_paths_predict_the_same(
+    paths: Any, tasks_of_every_kind: list[Any], tmp_path: Path
+) -> None:
+    paths.save_pretrained(tmp_path / "model")
+    again = bm.MultiTaskModel.from_pretrained(tmp_path / "model").eval()
+    for task in tasks_of_every_kind[:4]:
+        texts = task.splits["validation"][:6]
+        assert again.predict(task.name, texts) == paths.predict(task.name, texts)
+
+
+def _same(one: Any, other: Any) -> None:
+    """Predictions are equal but for rounding."""
+    if isinstance(one, float):
+        assert one == pytest.approx(other, abs=1e-5)
+    elif isinstance(one, dict):
+        assert one.keys() == other.keys()
+        for key, value in one.items():
+            _same(value, other[key])
+    elif isinstance(one, list):
+        assert len(one) == len(other)
+        for a, b in zip(one, other, strict=True):
+            _same(a, b)
+    else:
+        assert one == other

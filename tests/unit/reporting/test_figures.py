@@ -56,7 +56,7 @@ def test_a_dissociation_shows_scores_and_bars(tmp_path: Path) -> None:
     assert texts == ["40.0", "70.0", "71.0", "80.0", "0.0", "0.0", "0.0"]
     assert [bar.get_width() for bar in right.patches] == [37.5, 0.0]
     assert any("undefined" in text.get_text() for text in right.texts)
-    with pytest.raises(bm.InputError, match="expected head scores or a dissociation, found list"):
+    with pytest.raises(bm.InputError, match="a dissociation or attention maps, found list"):
         bm.plot([1])
 
 

@@ -10,6 +10,7 @@ from brodmann.reporting.record import Study
 from brodmann.reporting.sections import (
     answer,
     atlas,
+    attention,
     comparison,
     covsim,
     data,
@@ -33,6 +34,7 @@ SECTIONS: tuple[Callable[[Study], Section | None], ...] = (
     languages.section,
     comparison.section,
     relevance.section,
+    attention.section,
     covsim.section,
     sweep.section,
     transfer.section,

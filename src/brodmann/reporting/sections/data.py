@@ -4,6 +4,7 @@ from typing import Any
 
 from brodmann.reporting.blocks import Code, Fold, Items, Section, Table, Words, counted
 from brodmann.reporting.record import Record, Study
+from brodmann.results import parameters_in_words
 
 
 def section(study: Study) -> Section | None:
@@ -53,9 +54,8 @@ def views(run: Record) -> list[Any]:
 def _origin(run: Record) -> str:
     sittings = run.provenance.get("sittings", [])
     words = [f"Seed {run.provenance.get('seed', '?')}"]
-    if run.parameters:
-        total = run.parameters.get("total", 0)
-        words.append(f"{total / 1e6:.1f} M parameters")
+    if "total" in run.parameters:
+        words.append(parameters_in_words(run.parameters))
     if sittings:
         last = sittings[-1]
         words.append(f"began {sittings[0]['started']}")

@@ -5,9 +5,20 @@ from typing import Any
 
 import numpy as np
 
-from brodmann.analysis.link import linked, pairs_of
-from brodmann.errors import InputError
-from brodmann.reporting.blocks import Items, Matrix, Scatter, Section, Words
+from brodmann.analysis.link import dual_task, linked_pairs, reindexed
+from brodmann.analysis.relevance import most_unequal
+from brodmann.reporting.blocks import (
+    Items,
+    Matrix,
+    Scatter,
+    Section,
+    Tree,
+    Words,
+    counted,
+    p_value,
+    percent,
+    plain,
+)
 from brodmann.reporting.record import Study
 
 WAYS = {
@@ -19,6 +30,7 @@ MEASURES = {
     "dse": "mean cosine of sentence representations",
     "cra": "agreement on which sentences are alike",
     "ahp": "how well each transfers to the other (mean of both directions)",
+    "cnm": "agreement on which fMRI voxels can be predicted (mean over participants)",
 }
 
 
@@ -36,67 +48,116 @@ def section(study: Study) -> Section | None:
 
 
 def relevance_views(found: dict[str, Any]) -> list[Any]:
-    matrix = found["matrix"]
-    most = max(abs(value) for row in matrix for value in row) or 1.0
+    """The matrix in the order of the tree, so that tasks that are alike stand together."""
+    order = [*found["dendrogram"]["order"]]
+    order += [name for name in found["tasks"] if name not in order]
+    matrix = reindexed(np.array(found["matrix"], dtype=float), found["tasks"], order)
+    most = float(np.nanmax(np.abs(matrix), initial=0.0)) or 1.0
     text = (
         f"Relevance by {found['by']}: {WAYS[found['by']]}. A row is a source, a column a target; "
-        "the two directions differ."
+        f"the two directions differ.{_terms(found)}"
     )
+    caption, shades = f"Relevance (%) by {found['by']}.", matrix / most
+    if (matrix < 0).any():  # by the square root: a little harm beside a large gain can be seen
+        caption += " In the other colour: harm."
+        shades = np.sign(shades) * np.sqrt(np.abs(shades))
     groups = [(f"Cluster {n}: {', '.join(g)}", "") for n, g in enumerate(found["clusters"], 1)]
-    clear = found["suggested"]
-    blocks = [
+    groups += [(f"In no cluster: {name}", why) for name, why in found.get("left_out", {}).items()]
+    blocks: list[Any] = [
         Words(text),
-        Matrix(
-            found["tasks"],
-            found["tasks"],
-            matrix,
-            f"Relevance (%) by {found['by']}.",
-            [[max(value, 0.0) / most for value in row] for row in matrix],
-        ),
+        Matrix(order, order, _plain(matrix), caption, _plain(shades)),
+        *_unequal(matrix, order),
         Items(groups, "Clusters (k-means over the rows)"),
     ]
+    clear = found["suggested"]
     if clear["clusters"] > 1:
         words = f"The clearest number of clusters is {clear['clusters']}"
         blocks.append(Words(f"{words} (silhouette {clear['silhouette']:.2f}).", "note"))
-    joins = [
-        (f"{', '.join(step['left'])} + {', '.join(step['right'])}", f"at {step['distance']:.3g}")
-        for step in found["dendrogram"]["joins"][:12]
-    ]
-    if joins:
-        blocks.append(Items(joins, "Who joins whom first (average linkage)"))
+    if joins := found["dendrogram"]["joins"]:
+        caption = "Who joins whom first: average linkage of the rows."
+        blocks.append(Tree(found["dendrogram"]["order"], joins, caption))
     return blocks
+
+
+def _terms(found: dict[str, Any]) -> str:
+    """How it was measured, where the result says so."""
+    trained = found.get("trained")
+    if "pieces" in found:
+        return f" Words: the pieces that the tokenizer of {found['pieces']} cuts."
+    if not trained:
+        return ""
+    amount = f"at most {trained['limit']:,}" if trained["limit"] else "all"
+    return (
+        f" Trained on {amount} examples a task, {counted(trained['epochs'], 'epoch')}, "
+        f"{trained['backbone']}, seed {trained['seed']}."
+    )
+
+
+def _unequal(matrix: Any, names: list[str]) -> list[Any]:
+    place = {name: number for number, name in enumerate(names)}
+    items = []
+    for source, target in most_unequal(matrix, names):
+        there, back = (matrix[place[a], place[b]] for a, b in ((source, target), (target, source)))
+        items.append((f"{source} → {target} {percent(there)} %, back {percent(back)} %", ""))
+    return [Items(items, "The most unequal pairs")] if items else []
 
 
 def similarity_views(found: dict[str, Any], study: Study) -> list[Any]:
     blocks: list[Any] = []
-    apart = next((run.dissociation for run in study.runs if run.dissociation is not None), None)
+    tasks = found["tasks"]
+    beside = dissociations(tasks, study)
     for name, meaning in MEASURES.items():
         if name not in found:
             continue
         matrix = found[name]["matrix"]
         caption = f"{name.upper()} (%): {meaning}, between the encoders of single tasks."
-        shades = [[None if v is None else max(v, 0.0) for v in row] for row in matrix]
-        blocks.append(Matrix(found["tasks"], found["tasks"], matrix, caption, shades))
-        if apart is not None and apart.tasks == found["tasks"]:
-            blocks += link_views(name, np.array(matrix, dtype=float), apart)
+        blocks.append(Matrix(tasks, tasks, matrix, caption, matrix))
+        for words, pairwise in beside.items():
+            blocks += link_views(name, tasks, np.array(matrix, dtype=float), words, pairwise)
+    if blocks and not beside and any(run.dissociation for run in study.runs):
+        text = "No run with a dissociation has three of these tasks: nothing to set them against."
+        blocks.append(Words(text, "note"))
     return blocks
 
 
-def link_views(name: str, similarity: Any, apart: Any) -> list[Any]:
+def dissociations(tasks: list[str], study: Study) -> dict[str, Any]:
+    """What similarity is set against: pairwise D of the run that trains most of the tasks together,
+    and D of the pairs of a grid, each in the order of `tasks`."""
+    joint = [
+        (run.name, run.dissociation)
+        for run in study.runs
+        # encoders of their own have heads in common by their places only
+        if run.dissociation is not None
+        and run.dissociation.settings.get("architecture") != "single"
+    ]
+    found: dict[str, Any] = {}
+    if joint:
+        name, apart = max(joint, key=lambda one: len(set(one[1].tasks) & set(tasks)))
+        if len(set(apart.tasks) & set(tasks)) > 2:
+            pairwise = np.array(apart.pairwise, dtype=float)
+            found[f"pairwise D in {name}"] = reindexed(pairwise, apart.tasks, tasks)
+    if study.grid is not None:
+        dual = dual_task(study.grid["cells"], tasks)
+        if np.isfinite(dual).any():
+            found["dual-task D"] = dual
+    return found
+
+
+def link_views(name: str, tasks: list[str], similarity: Any, words: str, apart: Any) -> list[Any]:
     """Points of all pairs that have a D."""
-    pairwise = np.array([[np.nan if d is None else d for d in row] for row in apart.pairwise])
-    x, y = pairs_of(similarity), pairs_of(pairwise)
-    places = np.triu_indices(len(apart.tasks), k=1)
-    names = [f"{apart.tasks[i]} – {apart.tasks[j]}" for i, j in zip(*places, strict=True)]
-    kept = [n for n in range(len(x)) if np.isfinite(y[n])]
-    try:
-        link = linked(x[kept].tolist(), y[kept].tolist())
-    except InputError:
+    pairs, link = linked_pairs(tasks, similarity, apart)
+    if link is None:
         return []
     caption = (
-        f"Do tasks that are more alike ({name.upper()}) separate less? Pearson r = "
-        f"{link['pearson']:.2f} (p = {link['pearson_p']:.3f}), Spearman {link['spearman']:.2f} "
-        f"(p = {link['spearman_p']:.3f}), {link['pairs']} pairs that share tasks."
+        f"Do tasks that are more alike ({name.upper()}) separate less ({words})? Pearson r = "
+        f"{plain(link['pearson'], 2)} ({p_value(link['pearson_p'])}), Spearman "
+        f"{plain(link['spearman'], 2)} ({p_value(link['spearman_p'])}), {link['pairs']} pairs that "
+        "share tasks. Band: 95 % of the line."
     )
-    points = [(float(x[n]), 100 * float(y[n]), names[n]) for n in kept]
-    return [Scatter(points, name.upper(), "pairwise D (%)", caption)]
+    points = [(x, 100 * y, f"{one} – {other}") for one, other, x, y in pairs]
+    band = [(x, 100 * low, 100 * high) for x, low, high in link["band"]]
+    return [Scatter(points, name.upper(), f"{words.partition(' in ')[0]} (%)", caption, band)]
+
+
+def _plain(matrix: Any) -> list[list[float | None]]:
+    return [[None if np.isnan(value) else float(value) for value in row] for row in matrix]

@@ -1,0 +1,186 @@
+"""Relevance, similarity and attention maps in a report, from files alone."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+from tests.run_folders import write_run
+
+import brodmann as bm
+from brodmann.artifacts import write_json
+from brodmann.pipeline.report import read_study
+from brodmann.recipes.links import link_cnm, link_dse
+from brodmann.reporting.blocks import Matrix, Scatter, Tree, Words
+from brodmann.reporting.charts import scatter, tree
+from brodmann.reporting.html import cell, page
+from brodmann.reporting.sections import attention, relevance
+from brodmann.reporting.view_figures import draw_view
+
+TASKS = ["a", "b", "c", "d"]
+SIMILARITY = [
+    [1.0, 0.9, 0.5, 0.2],
+    [0.9, 1.0, 0.4, 0.1],
+    [0.5, 0.4, 1.0, 0.3],
+    [0.2, 0.1, 0.3, 1.0],
+]
+
+
+def silent(event: str, facts: dict[str, Any]) -> None:
+    pass
+
+
+def pair_cells(undefined: tuple[str, ...] = ()) -> list[dict[str, Any]]:
+    return [
+        {
+            "label": one + other, "fingerprint": one + other, "state": "done", "splits": {},
+            "varied": {"tasks": [one, other]},
+            "dissociation": {
+                "tasks": [one, other], "mean": 0.1 * (i + j), "per_task": [0.1, 0.2],
+                "undefined": {one: "why"} if one + other in undefined else {},
+            },
+        }
+        for i, one in enumerate(TASKS) for j, other in enumerate(TASKS) if i < j
+    ]  # fmt: skip
+
+
+def similarity_run(folder: Path, tasks: list[str]) -> None:
+    write_run(folder, tasks)
+    (folder / "dissociation.json").unlink()
+    write_json(folder / "similarity.json", {"tasks": TASKS, "dse": {"matrix": SIMILARITY}})
+
+
+def test_similarity_is_linked_by_name_to_joint_and_dual_task_d(tmp_path: Path) -> None:
+    similarity_run(tmp_path / "single", TASKS)
+    _, joint = write_run(tmp_path / "joint", ["d", "e", "b", "a", "c"])
+    assert joint is not None
+    write_json(
+        tmp_path / "pairs" / "grid.json", {"cells": pair_cells(), "over_seeds": {}, "failed": []}
+    )
+    folders = [tmp_path / "single", tmp_path / "joint", tmp_path / "pairs"]
+    study = read_study(folders, silent)
+    section = relevance.section(study)
+    assert section is not None
+    plots = [block for block in section.blocks if isinstance(block, Scatter)]
+    assert ["pairwise D in joint" in p.caption for p in plots] == [True, False]
+    assert "dual-task D" in plots[1].caption
+    order = [joint.tasks.index(task) for task in ("a", "b")]
+    pairwise = np.array(joint.pairwise, dtype=float)
+    expected = 100 * (pairwise[order[0], order[1]] + pairwise[order[1], order[0]]) / 2
+    assert plots[0].points[0][2] == "a – b"
+    assert plots[0].points[0][1] == pytest.approx(expected)
+    assert plots[1].points[0][:2] == pytest.approx((0.9, 10.0))
+    document = page("x", "", [section])
+    assert document.count('class="band c7"') == 2
+    with pytest.raises(bm.InputError, match="a second grid"):
+        write_json(tmp_path / "more" / "grid.json", {"cells": []})
+        read_study([*folders, tmp_path / "more"], silent)
+
+
+def test_other_tasks_are_said_to_be_others(tmp_path: Path) -> None:
+    similarity_run(tmp_path / "single", TASKS)
+    write_run(tmp_path / "joint", ["x", "y", "z"])
+    section = relevance.section(read_study([tmp_path / "single", tmp_path / "joint"], silent))
+    assert section is not None and not any(isinstance(b, Scatter) for b in section.blocks)
+    assert isinstance(section.blocks[-1], Words)
+    assert section.blocks[-1].text.startswith("No run with a dissociation has three of these tasks")
+
+
+def test_the_band_stands_around_the_line_inside_the_axes() -> None:
+    band = [(0.0, -5.0, 15.0), (1.0, 0.0, 10.0), (2.0, -5.0, 15.0)]
+    text = scatter(Scatter([(0, 4, "p"), (1, 6, "q"), (2, 5, "r")], "x", "y", "c", band))
+    found = re.search('class="band c7" points="([^"]*)"', text)
+    assert found is not None
+    heights = [float(pair.split(",")[1]) for pair in found[1].split()]
+    assert len(heights) == 6 and min(heights) >= 14 and max(heights) <= 270 - 44
+    assert heights[0] == heights[2] < heights[1]  # the upper edge bends towards the middle
+
+
+def test_rows_stand_as_the_tree_joins_them_and_harm_has_its_colour() -> None:
+    found = {
+        "by": "pairs", "tasks": ["a", "b", "c"], "clusters": [["a", "c"]],
+        "matrix": [[0.0, None, 0.4], [-0.2, None, 0.1], [0.1, None, 0.0]],
+        "suggested": {"clusters": 1, "silhouette": 0.0},
+        "left_out": {"b": "it scores 0.0 alone: there is no ratio to that"},
+        "dendrogram": {
+            "order": ["c", "a"], "joins": [{"left": ["c"], "right": ["a"], "distance": 0.5}],
+        },
+    }  # fmt: skip
+    blocks = relevance.relevance_views(found)
+    matrix = next(block for block in blocks if isinstance(block, Matrix))
+    assert matrix.rows == ["c", "a", "b"]
+    assert matrix.values == [[0.0, 0.1, None], [0.4, 0.0, None], [0.1, -0.2, None]]
+    assert cell(matrix, 2, 1) == ("−20.0", "--shade:39%;--heat:var(--mark)")
+    assert cell(matrix, 0, 0) == ("0.0", "--shade:0%") and cell(matrix, 0, 2) == ("–", "")
+    texts = [item for block in blocks for item in getattr(block, "items", ())]
+    assert ("a → c 40.0 %, back 10.0 %", "") in texts
+    assert ("In no cluster: b", found["left_out"]["b"]) in texts
+    assert any(isinstance(block, Tree) for block in blocks)
+
+
+def test_a_tree_is_drawn_by_distance() -> None:
+    joins = [
+        {"left": ["b"], "right": ["<c>"], "distance": 1.0},
+        {"left": ["a"], "right": ["b", "<c>"], "distance": 4.0},
+    ]
+    text = tree(Tree(["a", "b", "<c>"], joins, "who joins whom"))
+    lines = re.findall('<polyline class="line c0" points="([^"]*)"', text)
+    across = [[float(point.split(",")[0]) for point in line.split()] for line in lines]
+    assert across == [[190, 272.5, 272.5, 190], [190, 520, 520, 272.5]]
+    assert "&lt;c&gt;" in text and "distance 4" in text
+
+
+def test_attention_maps_have_a_table_a_task(tmp_path: Path) -> None:
+    write_run(tmp_path / "run", ["a", "b"])
+    values = np.linspace(0, 1, 24).reshape(2, 3, 4)
+    bm.AttentionMaps(("a", "b"), values, ("run", "other"), 50).save(
+        tmp_path / "run" / "attention-maps.json"
+    )
+    section = attention.section(read_study([tmp_path / "run"], silent))
+    assert section is not None and "run and other" in section.blocks[0].text
+    first = section.blocks[1]
+    assert first.rows == ["layer 2", "layer 1", "layer 0"]
+    assert first.values[2] == pytest.approx(values[0, 0].tolist())
+    assert "layer 2" in page("x", "", [section])
+    figure = bm.plot(bm.AttentionMaps.load(tmp_path / "run" / "attention-maps.json"))
+    np.testing.assert_allclose(figure.axes[1].images[0].get_array(), values[1])
+    with pytest.raises(bm.InputError, match=r"expected \(task, layer, head\)"):
+        bm.AttentionMaps(("a",), values, ("run", "other"), 50)
+
+
+def test_rows_of_a_link_and_their_picture() -> None:
+    """Of a recipe: pairs without a D are not 0, they are not there."""
+    pairwise: Any = [[None, 0.1, None, 0.3], [0.1, None, 0.2, 0.5], [None, 0.2, None, 0.4],
+                     [0.3, 0.5, 0.4, None]]  # fmt: skip
+    found: dict[str, Any] = {
+        "dse": {"tasks": TASKS, "dse": {"matrix": SIMILARITY}},
+        "joint": {"tasks": TASKS, "pairwise": pairwise},
+    }
+    rows = link_dse(found)
+    assert "a+c" not in rows and rows["a+b"] == {"similarity": 0.9, "D": 10.0}
+    assert list(rows)[-2:] == ["Pearson r, p", "Spearman ρ, p"]
+    scipy = stats.pearsonr([0.9, 0.2, 0.4, 0.1, 0.3], [10, 30, 20, 50, 40])
+    assert rows["Pearson r, p"] == pytest.approx({"similarity": scipy.statistic, "D": scipy.pvalue})
+    found["dual"] = pair_cells(undefined=("ab",))
+    rows = link_dse(found)
+    assert rows["a+c"] == {"similarity": 0.5, "D": None, "dual-task D": pytest.approx(20.0)}
+    assert "dual-task D" not in rows["a+b"]
+    assert rows["Spearman ρ, p (dual-task D)"]["similarity"] is not None
+    view = {"name": "v", "shows": "s", "figure": "points", "paper": {}}
+    axes = draw_view(view, rows).axes[0]
+    assert len(axes.collections) == 2  # the points and the band of their line
+    assert not any("Pearson" in text.get_text() for text in axes.texts)
+    with pytest.raises(bm.InputError, match=r"relate RUN --by cnm --voxels FOLDER"):
+        link_cnm(found)
+    found["dse"]["cnm"] = {"matrix": SIMILARITY}
+    assert link_cnm(found) == rows
+
+
+def test_harm_is_another_colour_in_a_picture_too() -> None:
+    view = {"name": "v", "shows": "s", "figure": "matrix", "paper": {}}
+    image = draw_view(view, {"a": {"a": 0.0, "b": -5.0}, "b": {"a": 10.0, "b": None}}).axes[0]
+    assert image.images[0].get_clim() == (-10.0, 10.0)
+    image = draw_view(view, {"a": {"a": 1.0, "b": 5.0}}).axes[0]
+    assert image.images[0].get_cmap().name == "Blues"
