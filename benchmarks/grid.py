@@ -2,7 +2,7 @@
 
     python benchmarks/grid.py --out benchmarks/results/grid.json
 
-Efficiency is the time in order over twice the time on two workers, with and without the start of the
+Efficiency is the time in order over twice that on two workers, with and without the start of the
 cluster. The numbers of both must be the same before the clock counts.
 """
 

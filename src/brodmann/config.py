@@ -254,6 +254,10 @@ class Config(Section):
         """Every setting with its value, as stored in the run folder; without what is not set."""
         return self.model_dump(exclude_none=True, exclude_defaults=False, exclude={"recipe"})
 
+    def portable(self) -> dict[str, Any]:
+        """All settings but where things stand on this machine."""
+        return {k: v for k, v in self.resolved().items() if k not in ("output", "data_dir")}
+
     def fingerprint(self) -> str:
         """Of what decides the result; where it is written and who watches do not."""
         kept = {k: v for k, v in self.resolved().items() if k not in RESULT_DOES_NOT_DEPEND_ON}

@@ -299,7 +299,7 @@ def _run_cell(work: Work, report: Any) -> dict[str, Any]:
         **facts,
         "state": "done",
         **{key: value for key, value in result.items() if key in keep},
-        "configuration": _portable(cell.config),
+        "configuration": cell.config.portable(),
         "provenance": versions,
     }
 
@@ -311,12 +311,6 @@ def _facts_of(cell: Cell) -> dict[str, Any]:
         "varied": cell.varied,
         "request": dissociate.requested(cell.config),
     }
-
-
-def _portable(config: Config) -> dict[str, Any]:
-    """All settings but those that are this machine's own."""
-    own = ("name", "output", "data_dir")
-    return {key: value for key, value in config.resolved().items() if key not in own}
 
 
 def _failed(facts: dict[str, Any], reason: str, report: Any) -> dict[str, Any]:

@@ -254,9 +254,9 @@ def described(
         "scale": scale,
         "ours": ours,
         "differences": differences,
-        "configuration": config.resolved(),
+        "configuration": config.portable(),
         "runs": runs,
-        "machine": provenance(),
+        "machine": {k: v for k, v in provenance().items() if k != "command"},  # it names folders
     }
 
 
