@@ -15,10 +15,10 @@ CLEAR = 0.05  # p below which the overlaps differ
 
 
 def section(study: Study) -> Section | None:
-    mapped = [compared for run in study.runs if (compared := _compared(run)) is not None]
+    mapped = [one for run in study.runs if (one := compared(run)) is not None]
     if not mapped:
         return None
-    chosen = next((compared for compared in mapped if not compared.reason), mapped[0])
+    chosen = next((one for one in mapped if not one.reason), mapped[0])
     if chosen.reason:
         return Section("languages", TITLE, [Words(chosen.reason, "note")])
     run = chosen.run
@@ -49,7 +49,7 @@ def section(study: Study) -> Section | None:
 
 
 @dataclass
-class _Compared:
+class Compared:
     """What of a run can be compared; `reason` says why nothing can."""
 
     run: Record
@@ -59,7 +59,7 @@ class _Compared:
     reason: str = ""
 
 
-def _compared(run: Record) -> _Compared | None:
+def compared(run: Record) -> Compared | None:
     """None where there is nothing to ask: no map of heads, or not two languages."""
     if run.scores is None:
         return None
@@ -70,7 +70,7 @@ def _compared(run: Record) -> _Compared | None:
     without = [task for task, language in languages.items() if not language]
     if without:
         reason = f"Not compared: no language is given for {', '.join(without)}."
-        return _Compared(run, [], run.scores, [], reason)
+        return Compared(run, [], run.scores, [], reason)
     of_task = pairs_of(run)
     first = {pair: task for task, pair in reversed(of_task.items())}
     kept = [task for task, pair in of_task.items() if first[pair] == task]
@@ -86,7 +86,7 @@ def _compared(run: Record) -> _Compared | None:
     elif len({language for _, language in pairs}) == len(pairs):
         reason = "Not compared: no language has two tasks."
     left_out = [task for task in of_task if task not in kept]
-    return _Compared(run, pairs, scores, left_out, reason)
+    return Compared(run, pairs, scores, left_out, reason)
 
 
 def pairs_of(run: Record) -> dict[str, tuple[str, str]]:
