@@ -53,7 +53,7 @@ def specialization_axes(
         return None
     tops = overlap([scores.top(alpha, task) for task in scores.tasks])
     # Heads that are gone have an importance of 0 for every pair: as ties they would look alike.
-    present = np.array([head not in set(scores.removed) for head in np.ndindex(scores.shape)])
+    present = np.array([head not in scores.removed for head in np.ndindex(scores.shape)])
     ranks = _spearman(scores.values.reshape(len(scores.tasks), -1)[:, present])
     separated = _pairwise(scores.tasks, dissociation)
     table: dict[str, dict[str, Any]] = {}
