@@ -56,6 +56,7 @@ format: $(STAMP)
 bench: $(STAMP)  ## speed as ratios in one run
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/training.py
+	$(BIN)/python benchmarks/meta.py
 	test -z "$(BRODMANN_DATA)" || $(BIN)/python benchmarks/encoding.py "$(BRODMANN_DATA)"
 	$(BIN)/pip install --quiet --constraint constraints.txt captum
 	$(BIN)/python benchmarks/head_map.py

@@ -266,16 +266,23 @@ def meta_parts(result: dict[str, Any]) -> Iterator[Any]:
             table.add_row(
                 str(entry["shots"]),
                 str(entry["steps"]),
-                *(_mean_spread(entry["starts"][start]["mean"]) for start in starts),
+                *(_meta_score(entry["starts"][start]) for start in starts),
                 *(_with_interval(entry["differences"][start]) for start in against),
             )
         yield table
     yield Text(
         f"mean ± sd over {result['seeds']} seed(s), differences with 95 % intervals; 0 steps are "
         f"zero-shot; rates chosen among {result['settings_tried']}"
-        + (f" on {result['tuning']}" if result["tuning"] else ""),
+        + (f" on {result['tuning']}, first seed" if result["tuning"] else ""),
         style="dim",
     )
+
+
+def _meta_score(entry: dict[str, Any]) -> str:
+    if entry["mean"] is None:
+        return "diverged"
+    lost = f" ({entry['diverged']} diverged)" if entry.get("diverged") else ""
+    return _mean_spread(entry["mean"]) + lost
 
 
 def _with_interval(entry: dict[str, Any]) -> str:

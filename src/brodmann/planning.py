@@ -8,7 +8,7 @@ from typing import Any
 
 from brodmann.arms import FROM_THE_START, OFF, VARIANTS, arm_config
 from brodmann.artifacts import digest
-from brodmann.config import Config, SpecializeSection
+from brodmann.config import Config, MetaSection, SpecializeSection
 from brodmann.data.description import checked
 from brodmann.errors import InputError, did_you_mean
 from brodmann.estimate import RunEstimate, estimate_run, few_shot_operations, tournament_operations
@@ -22,6 +22,8 @@ def make_plan(
     config: Config, base: Path, report: Any, *, speed: float | None = None
 ) -> dict[str, Any]:
     """What the configuration's command will take; of a finished run, what it took beside it."""
+    if config.meta is not None:
+        raise InputError(_no_plan_of(config.meta))
     if config.grid is not None:
         heads = config.grid.heads
         runs = [(cell.label, cell.config, heads, 1.0) for cell in cells_of(config)]
@@ -33,6 +35,16 @@ def make_plan(
         report("plan", {"plan": before, "file": None})
         return before
     return plan(config, base, report, speed=speed)
+
+
+def _no_plan_of(section: MetaSection) -> str:
+    training = section.steps * section.pairs
+    training *= section.inner_steps * section.support + section.query
+    twice = " and as many for plain training" if "multitask" in section.against else ""
+    return (
+        f"[meta]: `plan` does not know `brodmann meta`; each of its {section.seeds} seeds reads "
+        f"{training:,} examples to meta-train{twice}"
+    )
 
 
 def _arms(config: Config) -> list[tuple[str, Config, bool, float]]:

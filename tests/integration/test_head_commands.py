@@ -90,6 +90,20 @@ def test_other_settings_measure_again_without_training(trained: Path, command: C
     assert np.array_equal(bm.HeadScores.load(trained / "importance.json").values, before.values)
 
 
+def test_a_run_with_heads_off_goes_to_its_report(
+    trained: Path, tmp_path: Path, command: Command
+) -> None:
+    off = f'[off]\nby = "{trained}"\nalpha = 0.25\ntrain = false'
+    code, _, err = command("run", write(tmp_path, off), "--set", "dissociation.draws=1")
+    assert (code, err) == (0, "")
+    folder = tmp_path / "runs" / "small"
+    least = bm.HeadScores.load(trained / "importance.json").least(0.25)
+    assert sorted(bm.HeadScores.load(folder / "importance.json").removed) == least
+    chosen = bm.Dissociation.load(folder / "dissociation.json").heads
+    assert all(len(heads) == 2 and set(map(tuple, heads)).isdisjoint(least) for heads in chosen)
+    assert (folder / "report.html").is_file()
+
+
 def test_prune_writes_a_smaller_model(trained: Path, tmp_path: Path, command: Command) -> None:
     code, out, err = command("prune", trained, "--alpha", 0.5, "--to", tmp_path / "half", "--json")
     assert (code, err) == (0, "")

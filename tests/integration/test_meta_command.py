@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 from safetensors.torch import load_file
 
+from brodmann.training.meta_test import Adapter, DivergedError
+
 Command = Callable[..., tuple[int, str, str]]
 PAIRS = """
 name = "meta"
@@ -81,11 +83,17 @@ def test_unseen_pairs_are_learnt_from_every_start(tmp_path: Path, command: Comma
     assert all(0 <= value <= 1 for row in gates for value in row)
     page = (folder / "report.html").read_text(encoding="utf-8")
     assert "Unseen pairs of task and language" in page and "the gate of every head" in page
+    assert "saved with the model (seed 0, the first of 2 seeds); 3 of 12 heads are off" in page
+    assert "topic-es: adapting on 8 examples, mean" in page
+    assert "topic-es: after 2 steps, by the examples adapted on" in page
+    assert "chosen on opinion-es among 2 with the first seed, for all seeds" in page
 
     # The run folder holds a model of all pairs, for every other command.
     (tmp_path / "texts.txt").write_text("Un gol.\n", encoding="utf-8")
     assert command("predict", folder, tmp_path / "texts.txt", "--task", "topic-es")[0] == 0
     assert command("evaluate", folder)[0] == 0
+    code, _, err = command("dissociate", folder, "--set", "dissociation.draws=0")
+    assert code == 0, err
 
     before = (folder / "meta.jsonl").read_bytes()
     code, out, err = command("meta", tmp_path / "meta.toml")  # nothing is done twice
@@ -178,6 +186,45 @@ def test_a_rate_that_diverges_is_never_chosen(tmp_path: Path, command: Command) 
     assert code == 2 and "adapting at a rate of 1e+30 diverged" in err and "Traceback" not in err
 
 
+def test_a_later_seed_that_diverges_is_a_row_without_a_score(
+    tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = Adapter.curve
+
+    def diverges(self: Adapter, examples: Any, *, at: Any, seed: int, **options: Any) -> Any:
+        if seed == 1 and self.task.name == "topic-es":
+            yield from whole(self, examples, at=at[:1], seed=seed, **options)
+            raise DivergedError("topic-es: adapting diverged")
+        yield from whole(self, examples, at=at, seed=seed, **options)
+
+    monkeypatch.setattr(Adapter, "curve", diverges)
+    text = PAIRS.replace('head = "topic", ', "").replace("shots = [4, 8]", "shots = [4]")
+    code, out, err = command("meta", written(tmp_path, text.replace("off = 0.25", "")))
+    assert code == 0, err
+    said = " ".join(out.split())
+    assert "meta, seed 1: topic-es: adapting diverged" in said
+    assert (
+        "topic-es: a new output head, though topic-en is the same task: with "
+        'head = "topic" on both it starts from the trained one' in said
+    )
+    assert "sentiment-es: a new output head" not in said  # nobody was trained on that task
+    folder = tmp_path / "runs" / "meta"
+    rows = [json.loads(line) for line in (folder / "meta.jsonl").read_text().splitlines()]
+    lost = [row for row in rows if row["score"] is None]
+    assert {(row["pair"], row["seed"], row["steps"]) for row in lost} == {("topic-es", 1, 2)}
+    result = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
+    first, last = result["pairs"]["topic-es"]["table"]
+    assert "diverged" not in first["starts"]["meta"]
+    assert last["starts"]["meta"]["diverged"] == 1 and last["starts"]["meta"]["scores"][1] is None
+    ours, theirs = (last["starts"][start]["scores"][0] for start in ("meta", "pretrained"))
+    assert last["differences"]["pretrained"] == {"mean": ours - theirs, "low": None, "high": None}
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    assert "(1 diverged)" in page
+    before = (folder / "meta.jsonl").read_bytes()
+    assert command("meta", tmp_path / "meta.toml")[0] == 0  # and nothing is done twice
+    assert (folder / "meta.jsonl").read_bytes() == before
+
+
 @pytest.mark.parametrize("architecture", ["ca_mtl", "hmnet", "single"])
 def test_other_encoders_learn_new_pairs_too(
     tmp_path: Path, command: Command, architecture: str
@@ -188,9 +235,20 @@ def test_other_encoders_learn_new_pairs_too(
     assert code == 0, err
 
 
-def test_a_configuration_for_another_command(tmp_path: Path, command: Command) -> None:
+def test_a_configuration_for_another_command(
+    tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
     code, _, err = command("run", written(tmp_path))
     assert code == 2 and "this configuration is for `brodmann meta`" in err
+    code, _, err = command("plan", written(tmp_path))
+    assert code == 2 and err.strip().endswith(
+        "[meta]: `plan` does not know `brodmann meta`; each of its 2 seeds reads 48 examples to "
+        "meta-train and as many for plain training"
+    )
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    code, _, err = command("meta", written(tmp_path))
+    assert code == 2 and err.strip().endswith("meta is for one process: start it without torchrun")
+    monkeypatch.delenv("WORLD_SIZE")
     plain = PAIRS[: PAIRS.index("[meta]")]
     code, _, err = command("meta", written(tmp_path, plain))
     assert code == 2 and "no [meta] table" in err

@@ -49,18 +49,19 @@ def specialization_axes(
     `pairs[i]` is the (task, language) of `scores.tasks[i]`.
     """
     kinds = [[kind_of(a, b) for b in pairs] for a in pairs]
-    present = {kind for row in kinds for kind in row}
-    if not {AXES[0], AXES[1]} <= present:
+    if not {AXES[0], AXES[1]} <= {kind for row in kinds for kind in row}:
         return None
     tops = overlap([scores.top(alpha, task) for task in scores.tasks])
-    ranks = _spearman(scores.values.reshape(len(scores.tasks), -1))
+    # Heads that are gone have an importance of 0 for every pair: as ties they would look alike.
+    present = np.array([head not in scores.removed for head in np.ndindex(scores.shape)])
+    ranks = _spearman(scores.values.reshape(len(scores.tasks), -1)[:, present])
+    separated = _pairwise(scores.tasks, dissociation)
     table: dict[str, dict[str, Any]] = {}
     for kind in AXES:
         places = [(i, j) for i, row in enumerate(kinds) for j, k in enumerate(row) if k == kind]
         if not places:
             continue
-        separated = [] if dissociation is None else [dissociation.pairwise[i][j] for i, j in places]
-        defined = [value for value in separated if value is not None]
+        defined = [value for i, j in places if (value := separated[i][j]) is not None]
         table[kind] = {
             "comparisons": len(places) // 2,
             "overlap": float(np.mean([tops[i][j] for i, j in places])),
@@ -103,6 +104,20 @@ def pooled_maps(pairs: Sequence[tuple[str, str]], scores: HeadScores) -> dict[st
         ]
         found[title] = HeadScores(tuple(names), np.array(values), scores.settings, scores.removed)
     return found
+
+
+def _pairwise(tasks: Sequence[str], dissociation: Dissociation | None) -> list[list[float | None]]:
+    """D of these tasks against each other; None where it was not measured."""
+    known = [] if dissociation is None else dissociation.tasks
+    return [
+        [
+            None
+            if dissociation is None or one not in known or other not in known
+            else dissociation.pairwise[known.index(one)][known.index(other)]
+            for other in tasks
+        ]
+        for one in tasks
+    ]
 
 
 def _spearman(values: Array) -> Array:

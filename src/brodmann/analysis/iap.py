@@ -127,15 +127,15 @@ def forward_passes(tasks: int, shares: int, draws: int) -> int:
 def _check(
     model: Any, tasks: Sequence[Task], scores: HeadScores, split: str, draws: int, resamples: int
 ) -> None:
-    from brodmann.models.families import head_shape, kept_heads
+    from brodmann.models.families import head_shape
+    from brodmann.models.trained_gates import gone_heads
 
     if len(tasks) < 2:
         raise InputError("dissociation needs at least two tasks")
     if resamples < 0:
         raise InputError(f"resamples = {resamples}: expected 0 or more")
-    bare = model.bare_models()[0]
-    here = {(layer, head) for layer, heads in enumerate(kept_heads(bare)) for head in heads}
-    if head_shape(bare) != scores.shape or here != set(scores.ranking()):
+    here = set(np.ndindex(head_shape(model.bare_models()[0]))) - set(gone_heads(model))
+    if head_shape(model.bare_models()[0]) != scores.shape or here != set(scores.ranking()):
         raise InputError(
             "the scores were measured on a model with other heads: measure importance again"
         )

@@ -1,11 +1,14 @@
 """Episodes of meta-learning: a few examples of a task to adapt with, others to judge it by.
 
-Support and query never share an example, nor two examples with the same texts. Classes are drawn
-equally often. An episode depends on the seed, the step and the task alone, so a run that was
+Support and query never share an example, nor two examples with the same texts; of tasks over two
+texts not even the first one (the premise of a pair, the context of a question), as long as that
+leaves enough examples to judge by whatever is drawn (`note` says if not). Classes are drawn equally
+often. An episode depends on the seed, the step and the task alone, so a run that was
 stopped draws the same ones again.
 """
 
 import random
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -35,6 +38,8 @@ class EpisodeSource:
         if task.spec.kind == "classification":
             classes = kind.strata(examples, task.spec)
         self.members: dict[Any, list[int]] = {}
+        self.first: dict[int, str] = {}  # place → first text, where support and query share none
+        self.note = ""
         seen: set[str] = set()
         for place, (example, label) in enumerate(zip(examples, classes, strict=True)):
             texts = digest({k: v for k, v in example.items() if k not in kind.TARGETS})
@@ -47,6 +52,22 @@ class EpisodeSource:
                 f"{support} to adapt with and {query} to judge by"
             )
 
+        role = "context" if task.spec.kind == "span" else "text" if task.spec.pair else ""
+        if not role or not query:
+            return
+        chosen = [place for places in self.members.values() for place in places]
+        texts_of = {place: str(examples[place][role]) for place in chosen}
+        largest = Counter(texts_of.values()).most_common(support)
+        if len(chosen) - sum(count for _, count in largest) >= query:
+            self.first = texts_of
+        else:
+            what = "contexts" if role == "context" else "first texts"
+            count = len(set(texts_of.values()))
+            self.note = (
+                f"{task.name}: {len(chosen)} examples over {count} {what} are too few to keep "
+                f"{what} apart: one may stand among those to adapt with and those to judge by"
+            )
+
     def draw(self, key: str) -> Episode:
         """The episode of this key, for example "seed/step"."""
         generator = random.Random(f"episode/{self.name}/{key}")
@@ -55,6 +76,9 @@ class EpisodeSource:
             for label in sorted(self.members, key=str)
         ]
         support = _balanced(queues, self.support, generator)
+        if self.first:
+            used = {self.first[place] for place in support}
+            queues = [[p for p in queue if self.first[p] not in used] for queue in queues]
         return Episode(self.name, support, _balanced(queues, self.query, generator))
 
 

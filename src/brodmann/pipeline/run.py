@@ -15,11 +15,13 @@ from brodmann.pipeline.run_folder import opened
 from brodmann.pipeline.train import prepare, train_in
 
 
-def one_process(command: str) -> None:
+def one_process(command: str, *, trains: bool = False) -> None:
+    """`trains`: the command does its own training, so `train` is no way around."""
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        raise InputError(
-            f"{command} is for one process: under torchrun use `train`, then `{command}` alone"
-        )
+        way = f"under torchrun use `train`, then `{command}` alone"
+        if trains:
+            way = "start it without torchrun"
+        raise InputError(f"{command} is for one process: {way}")
 
 
 def run(

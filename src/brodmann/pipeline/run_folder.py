@@ -150,6 +150,7 @@ def record_provenance(folder: Path, config: Config, tasks: list[Task]) -> None:
             "generated": task.spec.generated,
             "language": task.spec.language,
             "head": task.spec.output_head,
+            "named": task.spec.named,
             "notes": task.notes,
         }
         for task in tasks

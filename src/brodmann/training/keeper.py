@@ -69,8 +69,8 @@ class Keeper:
         state = read_json(self.newest / "state.json")
         if state["fingerprint"] != self.fingerprint:
             raise InputError(
-                f"{self.newest}: was written with other settings, data or number of processes: "
-                "use another folder or name, or remove it"
+                f"{self.newest}: was written with other settings, data, start or number of "
+                "processes: use another folder or name, or remove it"
             )
         if state["threads"] != torch.get_num_threads():
             self.say(

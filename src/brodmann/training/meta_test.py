@@ -68,7 +68,7 @@ class Adapter:
         self, examples: Sequence[int], *, rate: float, at: Sequence[int], seed: int
     ) -> Iterator[tuple[int, dict[str, float]]]:
         """(steps, scores) after each of the numbers of steps `at`."""
-        if list(at) != sorted(set(at)) or at[0] < 0:
+        if not at or list(at) != sorted(set(at)) or at[0] < 0:
             raise InputError(f"meta: curve = {list(at)}: expected numbers of steps, rising")
         batch = episode_batch(self.model, self.task, self.encoded["train"], examples)
         trained = {n: p for n, p in self.model.named_parameters() if p.requires_grad}
@@ -123,8 +123,14 @@ def meta_test(
     seed: int = 0,
     precision: str = "float32",
     stop: Callable[[], None] | None = None,
+    diverged: Callable[[str], None] | None = None,
 ) -> list[dict[str, Any]]:
-    """One row a start, number of shots and of steps: the scores of the pair, from the same draw."""
+    """One row a start, number of shots and of steps: the scores of the pair, from the same draw.
+
+    Adapting that diverges raises a `DivergedError`. With `diverged`, which is told instead, its
+    rows have the score None.
+    """
+    _check(starts, shots, at, rates)
     rows: list[dict[str, Any]] = []
     for name, start in starts.items():
         adapter = Adapter(start, task, precision=precision, seed=seed)
@@ -132,20 +138,36 @@ def meta_test(
             if stop is not None:
                 stop()
             examples = support_of(task, count, seed)
-            for steps, scores in adapter.curve(examples, rate=rates[name], at=at, seed=seed):
-                rows.append(
-                    {
-                        "pair": task.name,
-                        "start": name,
-                        "seed": seed,
-                        "shots": count,
-                        "steps": steps,
-                        "rate": rates[name],
-                        "score": scores[task.spec.metric],
-                        "scores": scores,
-                    }
-                )
+            found: dict[int, dict[str, float]] = {}
+            try:
+                for steps, scores in adapter.curve(examples, rate=rates[name], at=at, seed=seed):
+                    found[steps] = scores
+            except DivergedError as error:
+                if diverged is None:
+                    raise
+                diverged(f"{name}, seed {seed}: {error}")
+            for steps in at:
+                row: dict[str, Any] = {"pair": task.name, "start": name, "seed": seed}
+                row |= {"shots": count, "steps": steps, "rate": rates[name]}
+                scored = found.get(steps, {})
+                row |= {"score": scored.get(task.spec.metric), "scores": scored}
+                rows.append(row)
     return rows
+
+
+def _check(
+    starts: Mapping[str, Any], shots: Sequence[int], at: Sequence[int], rates: Mapping[str, float]
+) -> None:
+    if not at or list(at) != sorted(set(at)) or at[0] < 0:
+        raise InputError(f"meta: curve = {list(at)}: expected numbers of steps, rising")
+    if not shots or min(shots) < 1:
+        raise InputError(f"meta: shots = {list(shots)}: expected numbers of examples, at least 1")
+    missing = next((name for name in starts if name not in rates), None)
+    if missing is not None:
+        raise InputError(f"meta: rates: none for the start '{missing}'")
+    wrong = next((name for name in starts if not rates[name] > 0), None)
+    if wrong is not None:
+        raise InputError(f"meta: rates: {rates[wrong]} for '{wrong}': expected a number above 0")
 
 
 def support_of(task: Task, count: int, seed: int) -> tuple[int, ...]:

@@ -9,7 +9,9 @@ one after the other, so memory does not grow with their number. What a step draw
 dropout) depends on the seed and its number alone: a run that was stopped goes on to the same bits.
 
 Reference: Gupta et al., "MESH", Algorithms 1 and 2. Departures: the paper gives no numbers of
-steps, rates or examples, and its outer gradient can be read as any of `meta.py`'s.
+steps, rates or examples, and its outer gradient can be read as any of `meta.py`'s. Trained gates
+have an outer rate of their own, `gate_rate`, which may be above the inner rate: the slope of
+$\sigma(g)$ near 1 is small. They take no inner steps, so they stand still under `reptile`.
 """
 
 import contextlib
@@ -93,7 +95,8 @@ def meta_train(
 ) -> list[float]:
     """Train the model's start; it holds the last weights. Returns the mean query loss a step.
 
-    Every task is a pair (its `language`, and the `head` it shares with other languages).
+    Every task is a pair (its `language`, and the `head` it shares with other languages). With a
+    `folder`, what was stopped goes on there; a folder of another start is refused.
     """
     loop = _MetaLoop(model, list(tasks), settings, precision, seed)
     say: Report = report or (lambda event, facts: None)
@@ -104,6 +107,9 @@ def meta_train(
         main=True,
         say=lambda text: say("note", {"text": text}),
     )
+    for source in loop.sources:
+        if source.note:
+            say("note", {"text": source.note})
     keeper.check_space(model)
     state = keeper.find()
     keeper.cut_log(state["step"] if state else -1)
@@ -171,9 +177,14 @@ class _MetaLoop:
         self.losses: list[float] = []
 
     def fingerprint(self) -> str:
-        shapes = [[name, list(p.shape)] for name, p in self.trained.items()]
+        """Of all that decides the result, the start's weights and mask among them."""
         data = [task.fingerprint() for task in self.tasks]
-        return digest("meta", asdict(self.settings), data, shapes, self.precision, self.seed)
+        start: list[Any] = []
+        for name, value in self.model.state_dict().items():
+            start += [name, value.detach().cpu().reshape(-1).view(torch.uint8).numpy()]
+        trained = list(self.trained)
+        settings = asdict(self.settings)
+        return digest("meta", settings, data, trained, self.precision, self.seed, *start)
 
     def drawn(self, step: int) -> list[tuple[int, Episode]]:
         """The pairs of a step, each with its episode."""

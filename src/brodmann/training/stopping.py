@@ -12,6 +12,7 @@ class StopSignals:
     def __init__(self) -> None:
         self.received: int | None = None
         self._before: dict[int, Any] = {}
+        self._noted: set[int] = set()
 
     def __enter__(self) -> Self:
         if (
@@ -23,7 +24,13 @@ class StopSignals:
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         self.received = number
-        signal.signal(number, self._before[number])
+        self._noted.add(number)
+        before = self._before[number]
+        signal.signal(number, before)
+        # One inside another (a training inside a command): both are asked by the first signal, or
+        # the second would only be noted by the outer one.
+        if isinstance(getattr(before, "__self__", None), StopSignals):
+            before(number, frame)
 
     def __exit__(
         self,
@@ -32,4 +39,7 @@ class StopSignals:
         trace: TracebackType | None,
     ) -> None:
         for number, handler in self._before.items():
-            signal.signal(number, handler)
+            if (
+                number not in self._noted
+            ):  # else it is as it was before, or as the outer one left it
+                signal.signal(number, handler)

@@ -23,7 +23,7 @@ def test_support_and_query_never_overlap(data: Any) -> None:
     """Neither in examples nor in texts, however often a text stands in the data."""
     count = data.draw(st.integers(12, 30))
     texts = [f"text {data.draw(st.integers(0, 40))}" for _ in range(count)]
-    labels = [data.draw(st.integers(0, 2)) for _ in range(count)]
+    labels = [0, 1, *(data.draw(st.integers(0, 2)) for _ in range(count - 2))]  # two at least
     different = len(set(texts))
     support = data.draw(st.integers(1, max(1, different - 1)))
     query = different - support
@@ -56,3 +56,49 @@ def test_too_few_examples_are_said_so() -> None:
     assert str(error.value) == (
         "task 't': 3 different training examples are too few for 2 to adapt with and 2 to judge by"
     )
+
+
+def questions(contexts: list[int]) -> Any:
+    """A question an entry, about the context of that number."""
+    rows = [
+        {"context": f"text {c} is red", "question": f"which {i}?", "answer": "red"}
+        for i, c in enumerate(contexts)
+    ]
+    description = {"name": "q", "kind": "span", "train": rows, "validation": rows[:2]}
+    return load_tasks([description])[0]
+
+
+def premises(texts: list[int]) -> Any:
+    rows = [
+        {"text": f"premise {c}", "text_pair": f"claim {i}", "label": str(i % 2)}
+        for i, c in enumerate(texts)
+    ]
+    description = {"name": "p", "kind": "classification", "text_pair": "text_pair"}
+    return load_tasks([{**description, "train": rows, "validation": rows[:2]}])[0]
+
+
+@pytest.mark.parametrize("make", [questions, premises])
+def test_support_and_query_share_no_first_text(make: Any) -> None:
+    of_place = [place // 3 for place in range(30)]
+    source = EpisodeSource(make(of_place), support=4, query=6)
+    assert not source.note
+    repeated = 0
+    for step in range(30):
+        episode = source.draw(f"0/{step}")
+        assert len(episode.support) == 4 and len(episode.query) == 6
+        support, query = ({of_place[p] for p in side} for side in (episode.support, episode.query))
+        assert support.isdisjoint(query)
+        repeated += len(query) < 6
+    assert repeated  # all questions about a context are used, not only the first
+
+
+@pytest.mark.parametrize(("make", "what"), [(questions, "contexts"), (premises, "first texts")])
+def test_too_few_first_texts_are_said_so(make: Any, what: str) -> None:
+    task = make([place // 10 for place in range(20)])
+    source = EpisodeSource(task, support=4, query=6)
+    assert source.note == (
+        f"{task.name}: 20 examples over 2 {what} are too few to keep {what} apart: one may stand "
+        "among those to adapt with and those to judge by"
+    )
+    episode = source.draw("0/0")
+    assert len(set(episode.support) | set(episode.query)) == 10

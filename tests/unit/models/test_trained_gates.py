@@ -101,6 +101,20 @@ def test_heads_that_are_off_stay_off_and_are_never_chosen(tasks_of_every_kind: l
     assert set(off).isdisjoint(everything) and len(everything) == 12 - len(off)
 
 
+def test_heads_left_on_can_be_dissociated(tasks_of_every_kind: list[Any]) -> None:
+    """The heads that are off are in no one's top heads and in no random draw."""
+    tasks = tasks_of_every_kind[:2]
+    model = tiny(tasks, gates="mask")
+    off = [(0, 1), (2, 3)]
+    before = bm.head_importance(model, tasks, examples=4)
+    model.switch_off(off)
+    scores = bm.head_importance(model, tasks, examples=4)
+    result = bm.dissociation(model, tasks, scores, alpha=0.5, draws=2, resamples=10)
+    assert all(len(heads) == 5 and set(off).isdisjoint(heads) for heads in result.heads)
+    with pytest.raises(InputError, match="the scores were measured on a model with other heads"):
+        bm.dissociation(model, tasks, before, alpha=0.5, draws=2, resamples=10)
+
+
 def test_only_the_gates_of_chosen_heads_move(tasks_of_every_kind: list[Any]) -> None:
     task = tasks_of_every_kind[0]
     model = tiny([task], gates="trained")

@@ -2,10 +2,14 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from torch.func import functional_call
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import brodmann as bm
+from brodmann.data.batches import make_batch
 from brodmann.training.meta import ALGORITHMS, adapted, outer_gradients
 
 
@@ -47,14 +51,17 @@ def test_without_inner_steps_fomaml_is_maml() -> None:
     assert torch.equal(first["x"], second["x"])
 
 
-def test_a_tiny_transformer_by_finite_differences(tasks_of_every_kind: list[Any]) -> None:
-    import numpy as np
-    from torch.func import functional_call
-
-    from brodmann.data.batches import make_batch
-
+@pytest.mark.parametrize(
+    ("attention", "gates"), [("eager", ""), ("sdpa", ""), ("eager", "trained"), ("sdpa", "trained")]
+)
+def test_a_tiny_transformer_by_finite_differences(
+    tasks_of_every_kind: list[Any], attention: str, gates: str
+) -> None:
+    """Every parameter by itself, along a random direction, in double precision throughout."""
     task = tasks_of_every_kind[0]
-    model = bm.MultiTaskModel.from_pretrained("builtin:tiny", [task], attention="eager")
+    model = bm.MultiTaskModel.from_pretrained(
+        "builtin:tiny", [task], attention=attention, gates=gates
+    )
     model = model.double().eval()
     encoded = model.encode(task.spec, task.splits["train"])
     support, query = (
@@ -63,34 +70,40 @@ def test_a_tiny_transformer_by_finite_differences(tasks_of_every_kind: list[Any]
     )
 
     def loss(parameters: Any, batch: Any) -> torch.Tensor:
-        mean: torch.Tensor = functional_call(model, dict(parameters), (batch,)).losses[0].mean()
-        return mean
+        with sdpa_kernel(SDPBackend.MATH):  # as in `pair_loss`: fused kernels have no second slope
+            logits = functional_call(model, dict(parameters), (batch,)).logits[0]
+        assert logits.dtype == torch.float64  # the model's own loss would round to float32
+        return torch.nn.functional.cross_entropy(logits, batch.parts[0].labels["label"])
 
     start = dict(model.named_parameters())
+    still = [name for name in start if name.startswith("gates.")]
+    assert bool(still) == bool(gates)
     before = {name: value.clone() for name, value in start.items()}
-    gradients, _ = outer_gradients(
-        loss, start, support, query, algorithm="maml", steps=2, rate=0.05
+    exact, first_order = (
+        outer_gradients(
+            loss, start, support, query, algorithm=algorithm, steps=2, rate=0.5, still=still
+        )[0]
+        for algorithm in ("maml", "fomaml")
     )
     assert all(torch.equal(start[name], before[name]) for name in start)
-    # Along the gradient itself the change is largest: losses are float32, so small ones drown.
-    norm = sum(float(value.square().sum()) for value in gradients.values()) ** 0.5
-    way = {name: value / norm for name, value in gradients.items()}
 
-    def after(size: float) -> float:
-        moved = {
-            name: (value + size * way[name]).detach().requires_grad_()
-            for name, value in start.items()
-        }
-        ends = adapted(loss, moved, support, steps=2, rate=0.05)
+    def after(name: str, way: torch.Tensor, size: float) -> float:
+        moved = {**start, name: (start[name] + size * way).detach().requires_grad_()}
+        ends = adapted(loss, moved, support, steps=2, rate=0.5, still=still)
         return float(loss(ends, query).detach())
 
-    measured = (after(1e-2) - after(-1e-2)) / 2e-2
-    assert measured == pytest.approx(norm, rel=1e-3)
-    first_order, _ = outer_gradients(
-        loss, start, support, query, algorithm="fomaml", steps=2, rate=0.05
-    )
-    along = sum(float((first_order[name] * way[name]).sum()) for name in way)
-    assert along != pytest.approx(measured, rel=1e-3)  # the test can tell them apart
+    generator = torch.Generator().manual_seed(0)
+    told_apart = []
+    for name in start:
+        way = torch.randn(start[name].shape, generator=generator, dtype=torch.float64)
+        way /= way.norm()
+        measured = (after(name, way, 1e-4) - after(name, way, -1e-4)) / 2e-4
+        assert float((exact[name] * way).sum()) == pytest.approx(measured, rel=1e-4, abs=1e-9), name
+        if abs(float((first_order[name] * way).sum()) - measured) > 1e-3 * abs(measured) + 1e-8:
+            told_apart.append(name)
+    assert len(told_apart) > len(start) / 2  # the test knows MAML from its first order
+    encoder = [name for name in start if name.startswith("encoder") and exact[name].abs().max() > 0]
+    assert len(encoder) > 30
 
 
 def test_frozen_parameters_stay_and_have_no_gradient() -> None:

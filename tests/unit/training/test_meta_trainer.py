@@ -1,6 +1,7 @@
 """Meta-training: what a step does, resuming to the bit, and what stays untouched."""
 
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import brodmann as bm
 from brodmann.data.loading import load_tasks
 from brodmann.errors import InputError, Interrupted
 from brodmann.training.meta import outer_gradients
-from brodmann.training.meta_test import Adapter, support_of
+from brodmann.training.meta_test import Adapter, DivergedError, meta_test, support_of
 from brodmann.training.meta_trainer import Meta, _MetaLoop, episode_batch, meta_train
 
 SETTINGS = Meta(steps=4, pairs=2, support=4, query=4, inner_steps=2)
@@ -80,6 +81,143 @@ def test_a_step_is_the_mean_of_the_pairs_gradients(algorithm: str) -> None:
         assert torch.allclose(parameter, moved, atol=1e-6), name
     still = torch.equal(model.gates.free, before["gates.free"])
     assert still == (algorithm == "reptile")
+
+
+def moved(before: dict[str, torch.Tensor], loop: Any) -> dict[str, torch.Tensor]:
+    return {name: p.detach() - before[name] for name, p in loop.trained.items()}
+
+
+def length(values: dict[str, torch.Tensor]) -> float:
+    return sum(float(value.double().square().sum()) for value in values.values()) ** 0.5
+
+
+def test_clipping_limits_the_outer_gradient() -> None:
+    tasks = pairs("team-en", "topic-en")
+    found = {}
+    for clip in (None, 0.001):
+        model = tiny(tasks, dropout=0.0).double()  # the steps are small beside the weights
+        settings = replace(SETTINGS, clip=clip, momentum=0.0)
+        before, loop = weights(model), _MetaLoop(model, tasks, settings, "float32", 0)
+        loop.step(0)
+        found[clip] = moved(before, loop)
+    whole = length(found[None]) / SETTINGS.outer_rate
+    assert whole > 0.01
+    assert length(found[0.001]) / SETTINGS.outer_rate == pytest.approx(0.001, rel=1e-4)
+    for name, value in found[None].items():  # shorter, in the same direction
+        assert torch.allclose(found[0.001][name], value * 0.001 / whole, rtol=1e-4), name
+
+
+def test_momentum_against_a_loop_by_hand() -> None:
+    tasks = pairs("team-en", "topic-en")
+    settings = replace(SETTINGS, steps=3, momentum=0.7, clip=None)
+    model, by_hand = tiny(tasks, dropout=0.0), tiny(tasks, dropout=0.0)
+    meta_train(model, tasks, settings)
+    loop = _MetaLoop(by_hand.train(), tasks, settings, "float32", 0)
+    speed = {name: torch.zeros_like(p) for name, p in loop.trained.items()}
+    for number in range(3):
+        mean = {name: torch.zeros_like(p) for name, p in loop.trained.items()}
+        for place, episode in loop.drawn(number):
+            batches = [
+                episode_batch(by_hand, tasks[place], loop.encoded[place], examples)
+                for examples in (episode.support, episode.query)
+            ]
+            gradients, _ = outer_gradients(
+                loop.loss, loop.trained, *batches, steps=2, rate=settings.inner_rate
+            )
+            for name, gradient in gradients.items():
+                mean[name] += gradient / 2
+        with torch.no_grad():
+            for name, parameter in loop.trained.items():
+                speed[name] = 0.7 * speed[name] + mean[name]
+                parameter -= settings.outer_rate * speed[name]
+    for name, parameter in model.named_parameters():
+        assert torch.allclose(parameter, loop.trained[name], atol=1e-6), name
+
+
+@pytest.mark.parametrize("gates", ["mask", "trained"])
+def test_heads_that_are_off_do_not_move(gates: str) -> None:
+    """Through meta-training and adapting; the answers are those of gates from outside."""
+    tasks = pairs("team-en", "topic-en", "team-es")
+    off = [(0, 1), (2, 3)]
+    model = tiny(tasks[:2], gates=gates)
+    model.switch_off(off)
+    before = weights(model)
+    meta_train(model, tasks[:2], SETTINGS)
+    adapter = Adapter(model, tasks[2])
+    curve = adapter.curve(support_of(tasks[2], 8, 0), rate=0.5, at=[3], seed=0)
+    next(curve)  # held here, where the model is adapted
+    after = weights(adapter.model)
+    slice_of = {"query": 0, "key": 0, "value": 0, "output.dense": 1}
+    for layer in range(3):
+        for part, dimension in slice_of.items():
+            name = f"encoder.backbone.encoder.layer.{layer}.attention."
+            name += f"{part}.weight" if dimension else f"self.{part}.weight"
+            change = (after[name] - before[name]).transpose(0, dimension)
+            for head in range(4):
+                still = not change[16 * head : 16 * (head + 1)].any()
+                assert still == ((layer, head) in off), (name, head)
+    plain = tiny(tasks, gates="" if gates == "mask" else "trained")
+    kept = {k: v for k, v in after.items() if k != "gates.mask"}
+    plain.load_state_dict(kept | ({} if gates == "mask" else {"gates.mask": torch.ones(3, 4)}))
+    batch = episode_batch(plain, tasks[2], adapter.encoded["train"], range(6))
+    with torch.no_grad():
+        answers = adapter.model.eval()(batch).logits[0]
+        open_answers = plain.eval()(batch).logits[0]
+        with bm.head_gates(plain, off=off):
+            gated = plain(batch).logits[0]
+    assert torch.allclose(answers, gated, atol=1e-6)
+    assert not torch.allclose(answers, open_answers, atol=1e-4)
+    curve.close()
+
+
+def test_another_start_does_not_go_on_in_the_same_folder(tmp_path: Path) -> None:
+    tasks = pairs("team-en", "team-es")
+    meta_train(tiny(tasks, gates="mask"), tasks, SETTINGS, folder=tmp_path)
+    others = [tiny(tasks, gates="mask") for _ in range(2)]
+    with torch.no_grad():
+        next(others[0].parameters())[0, 0] += 1e-3
+    others[1].switch_off([(0, 0)])
+    for other in others:
+        start = weights(other)
+        with pytest.raises(InputError) as error:
+            meta_train(other, tasks, SETTINGS, folder=tmp_path)
+        assert "was written with other settings, data, start or number of processes" in str(
+            error.value
+        )
+        assert same(weights(other), start)
+    meta_train(tiny(tasks, gates="mask"), tasks, SETTINGS, folder=tmp_path)  # the same start may
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"at": []}, "meta: curve = []: expected numbers of steps, rising"),
+        ({"shots": [0]}, "meta: shots = [0]: expected numbers of examples, at least 1"),
+        ({"shots": []}, "meta: shots = []: expected numbers of examples, at least 1"),
+        ({"rates": {}}, "meta: rates: none for the start 'plain'"),
+        ({"rates": {"plain": 0}}, "meta: rates: 0 for 'plain': expected a number above 0"),
+    ],
+)
+def test_a_test_of_nothing_is_one_line(changes: dict[str, Any], message: str) -> None:
+    tasks = pairs("team-en")
+    options: dict[str, Any] = {"shots": [4], "at": [0, 1], "rates": {"plain": 0.1}}
+    with pytest.raises(InputError) as error:
+        meta_test({"plain": tiny(tasks)}, tasks[0], **(options | changes))
+    assert str(error.value) == message
+
+
+def test_what_diverges_has_no_score() -> None:
+    tasks = pairs("team-en")
+    notes: list[str] = []
+    options: dict[str, Any] = {"shots": [4], "at": [0, 2], "rates": {"plain": 1e30}}
+    rows = meta_test({"plain": tiny(tasks)}, tasks[0], diverged=notes.append, **options)
+    assert [row["score"] is None for row in rows] == [False, True] and rows[1]["scores"] == {}
+    assert notes == [
+        "plain, seed 0: team-en: adapting at a rate of 1e+30 diverged within 2 steps: give lower "
+        "'rates'"
+    ]
+    with pytest.raises(DivergedError):
+        meta_test({"plain": tiny(tasks)}, tasks[0], **options)
 
 
 def test_a_stopped_run_goes_on_to_the_same_bits(tmp_path: Path) -> None:

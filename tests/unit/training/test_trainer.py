@@ -135,7 +135,9 @@ def test_a_checkpoint_of_another_run_is_refused(
 ) -> None:
     options: Any = {"max_steps": 2, "batch_size": 4, "folder": tmp_path}
     bm.fit(build(tasks_of_every_kind), tasks_of_every_kind, **options)
-    with pytest.raises(bm.InputError, match=r"was written with other settings, data or number of"):
+    with pytest.raises(
+        bm.InputError, match=r"was written with other settings, data, start or number of"
+    ):
         bm.fit(build(tasks_of_every_kind), tasks_of_every_kind, learning_rate=1e-4, **options)
 
 

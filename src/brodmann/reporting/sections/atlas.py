@@ -25,7 +25,7 @@ def section(study: Study) -> Section | None:
     alpha = first.dissociation.alpha if first.dissociation else 0.3
     maps = {name: run.scores for name, run in mapped.items() if run.scores is not None}
     measured = {name: _measured(run) for name, run in mapped.items()}
-    pairs = pairs_of(first)
+    pairs = list(pairs_of(first).values())
     if {len({pair[axis] for pair in pairs}) > 1 for axis in (0, 1)} == {True}:
         maps |= pooled_maps(pairs, first.scores)  # to be chosen like another run
         measured |= {name: [] for name in maps if name not in measured}

@@ -1,7 +1,7 @@
 """The gates that a model has learnt, and the heads that are switched off in it."""
 
 from brodmann.reporting.blocks import Matrix, Section
-from brodmann.reporting.record import Study
+from brodmann.reporting.record import Record, Study
 
 
 def section(study: Study) -> Section | None:
@@ -17,7 +17,7 @@ def section(study: Study) -> Section | None:
                 [f"layer {number}" for number in range(len(gates))],
                 [f"head {number}" for number in range(len(gates[0]))],
                 gates,
-                f"{run.name}: the gate of every head, saved with the model{switched}.",
+                f"{run.name}: the gate of every head, saved with the model{_seed(run)}{switched}.",
                 _shades(gates),
                 digits=3,
                 percent=False,
@@ -25,6 +25,15 @@ def section(study: Study) -> Section | None:
             )
         )
     return Section("gates", "Gates", blocks) if blocks else None
+
+
+def _seed(run: Record) -> str:
+    """Of several seeds' starts the first is the run's model."""
+    found = run.measures.get("meta")
+    if found is None or found["seeds"] < 2:
+        return ""
+    which = f"seed {found['first_seed']}, " if "first_seed" in found else ""
+    return f" ({which}the first of {found['seeds']} seeds)"
 
 
 def _shades(gates: list[list[float]]) -> list[list[float]]:

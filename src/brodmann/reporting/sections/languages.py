@@ -1,20 +1,30 @@
 """Do heads specialise by task or by language? Where a run has tasks in several languages."""
 
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
 from brodmann.analysis.axes import AXES, specialization_axes
 from brodmann.reporting.blocks import Section, Table, Words, percent, plain
 from brodmann.reporting.record import Record, Study
+from brodmann.results import HeadScores
 
+TITLE = "By task or by language?"
 CLEAR = 0.05  # p below which the overlaps differ
 
 
 def section(study: Study) -> Section | None:
-    run = next((run for run in study.runs if run.scores is not None and pairs_of(run)), None)
-    if run is None or run.scores is None:
+    mapped = [one for run in study.runs if (one := compared(run)) is not None]
+    if not mapped:
         return None
+    chosen = next((one for one in mapped if not one.reason), mapped[0])
+    if chosen.reason:
+        return Section("languages", TITLE, [Words(chosen.reason, "note")])
+    run = chosen.run
     alpha = 0.3 if run.dissociation is None else run.dissociation.alpha
-    found = specialization_axes(pairs_of(run), run.scores, alpha, run.dissociation)
-    if found is None:
-        return None
+    found = specialization_axes(chosen.pairs, chosen.scores, alpha, run.dissociation)
+    assert found is not None  # both axes are there, or there would be a reason
     rows = [
         [
             kind,
@@ -31,20 +41,81 @@ def section(study: Study) -> Section | None:
         f"Top {alpha:.0%} of the heads; D: how much more a pair loses with its own heads off than "
         "with the other's."
     )
-    return Section(
-        "languages",
-        "By task or by language?",
-        [Words(_answer(found, _unlearnt(run))), Table(columns, rows, caption)],
-    )
+    blocks: list[Any] = [Words(_answer(found, _unlearnt(run))), Table(columns, rows, caption)]
+    if chosen.left_out:
+        twice = f"Left out, the same task and language as one before: {', '.join(chosen.left_out)}."
+        blocks.append(Words(twice, "note"))
+    return Section("languages", TITLE, blocks)
 
 
-def pairs_of(run: Record) -> list[tuple[str, str]]:
-    """(task, language) of every scored task, if all have a language."""
+@dataclass
+class Compared:
+    """What of a run can be compared; `reason` says why nothing can."""
+
+    run: Record
+    pairs: list[tuple[str, str]]
+    scores: HeadScores
+    left_out: list[str]
+    reason: str = ""
+
+
+def compared(run: Record) -> Compared | None:
+    """None where there is nothing to ask: no map of heads, or not two languages."""
+    if run.scores is None:
+        return None
     data = run.provenance.get("data", {})
-    known = [data.get(task, {}) for task in (run.scores.tasks if run.scores else ())]
-    if not all(entry.get("language") and entry.get("head") for entry in known):
-        return []
-    return [(entry["head"], entry["language"]) for entry in known]
+    languages = {task: data.get(task, {}).get("language") for task in run.scores.tasks}
+    if len({language for language in languages.values() if language}) < 2:
+        return None
+    without = [task for task, language in languages.items() if not language]
+    if without:
+        reason = f"Not compared: no language is given for {', '.join(without)}."
+        return Compared(run, [], run.scores, [], reason)
+    of_task = pairs_of(run)
+    first = {pair: task for task, pair in reversed(of_task.items())}
+    kept = [task for task, pair in of_task.items() if first[pair] == task]
+    pairs = [of_task[task] for task in kept]
+    values = np.stack([run.scores.of(task) for task in kept])
+    scores = HeadScores(tuple(kept), values, run.scores.settings, run.scores.removed)
+    reason = ""
+    if len({task for task, _ in pairs}) == len(pairs):
+        reason = (
+            "Not compared: no task stands here in two languages. Tasks of own data are the same "
+            "task if they name the same `head`."
+        )
+    elif len({language for _, language in pairs}) == len(pairs):
+        reason = "Not compared: no language has two tasks."
+    left_out = [task for task in of_task if task not in kept]
+    return Compared(run, pairs, scores, left_out, reason)
+
+
+def pairs_of(run: Record) -> dict[str, tuple[str, str]]:
+    """Every scored task's (task, language); empty if one has no language.
+
+    The same named task in several languages is one task, whatever its output heads; so are tasks
+    that share an output head (an English and a Spanish dataset of the same thing).
+    """
+    data = run.provenance.get("data", {})
+    known = {task: data.get(task, {}) for task in (run.scores.tasks if run.scores else ())}
+    if not all(entry.get("language") for entry in known.values()):
+        return {}
+    spoken: dict[str, set[str]] = {}
+    for entry in known.values():
+        spoken.setdefault(_named(entry), set()).add(entry["language"])
+    return {
+        task: (
+            named
+            if (named := _named(entry)) and len(spoken[named]) > 1
+            else entry.get("head") or task,
+            entry["language"],
+        )
+        for task, entry in known.items()
+    }
+
+
+def _named(entry: dict[str, Any]) -> str:
+    """`builtin/topic` of `builtin/topic:es`; empty for own data."""
+    return str(entry.get("named") or "").partition(":")[0]
 
 
 def _unlearnt(run: Record) -> str:

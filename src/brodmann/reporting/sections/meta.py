@@ -16,25 +16,19 @@ def section(study: Study) -> Section | None:
         starts = list(pair["table"][0]["starts"])
         most = max(entry["shots"] for entry in pair["table"])
         curve = [entry for entry in pair["table"] if entry["shots"] == most]
+        seeds = f"mean ± sd over {found['seeds']} seeds."
         if len(curve) > 1:
-            series = {
-                start: [
-                    (
-                        float(place),
-                        100 * entry["starts"][start]["mean"][0],
-                        100 * (entry["starts"][start]["mean"][1] or 0.0),
-                    )
-                    for place, entry in enumerate(curve)
-                ]
-                for start in starts
-            }
-            text = f"{name}: adapting on {most} examples, mean ± sd over {found['seeds']} seeds."
-            labels = [str(entry["steps"]) for entry in curve]
-            blocks.append(Lines(series, "steps", f"{pair['metric']} (%)", text, x_labels=labels))
+            text = f"{name}: adapting on {most} examples, {seeds}"
+            blocks.append(_lines(curve, starts, "steps", pair["metric"], text))
+        last = max(entry["steps"] for entry in pair["table"])
+        shots = [entry for entry in pair["table"] if entry["steps"] == last]
+        if len(shots) > 1:
+            text = f"{name}: after {last} steps, by the examples adapted on, {seeds}"
+            blocks.append(_lines(shots, starts, "shots", pair["metric"], text))
         rows = [
             [
                 f"{entry['shots']} examples, {entry['steps']} steps",
-                *(mean_spread(entry["starts"][start]["mean"]) for start in starts),
+                *(_scores(entry["starts"][start]) for start in starts),
                 *(_difference(entry["differences"][start]) for start in entry["differences"]),
             ]
             for entry in pair["table"]
@@ -46,12 +40,35 @@ def section(study: Study) -> Section | None:
     return Section("meta", "Unseen pairs of task and language", blocks)
 
 
+def _lines(
+    entries: list[dict[str, Any]], starts: list[str], axis: str, metric: str, caption: str
+) -> Lines:
+    """A line a start over steps or shots; a point of which every seed diverged is not there."""
+    series = {
+        start: [
+            (float(place), 100 * mean[0], 100 * (mean[1] or 0.0))
+            for place, entry in enumerate(entries)
+            if (mean := entry["starts"][start]["mean"]) is not None
+        ]
+        for start in starts
+    }
+    title = {"steps": "steps", "shots": "examples"}[axis]
+    labels = [str(entry[axis]) for entry in entries]
+    return Lines(series, title, f"{metric} (%)", caption, x_labels=labels)
+
+
+def _scores(entry: dict[str, Any]) -> str:
+    text = mean_spread(entry["mean"])
+    return f"{text} ({entry['diverged']} diverged)" if entry.get("diverged") else text
+
+
 def _how(found: dict[str, Any]) -> str:
     tuned = f"on {found['tuning']}" if found["tuning"] else "beforehand"
+    with_seed = " with the first seed, for all seeds" if found["tuning"] else ""
     chosen = ", ".join(f"{start} {entry['chosen']:g}" for start, entry in found["rates"].items())
     return (
         f"Trained on {', '.join(found['trained_on'])}. The rate of adapting was chosen {tuned} "
-        f"among {found['settings_tried']}: {chosen}."
+        f"among {found['settings_tried']}{with_seed}: {chosen}."
     )
 
 

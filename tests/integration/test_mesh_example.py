@@ -1,0 +1,23 @@
+"""The meta-learning example with its own settings: a shared start helps where one was planted."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Command = Callable[..., tuple[int, str, str]]
+EXAMPLE = Path(__file__).parents[2] / "examples" / "mesh-builtin.toml"
+
+
+@pytest.mark.slow
+def test_meta_training_beats_no_training_on_the_planted_pair(
+    tmp_path: Path, command: Command
+) -> None:
+    code, _, err = command("meta", EXAMPLE, "--set", f"output={tmp_path}")
+    assert code == 0, err
+    result = json.loads((tmp_path / "mesh-builtin" / "meta.json").read_text(encoding="utf-8"))
+    assert result["seeds"] == 5
+    last = result["pairs"]["club-es"]["table"][-1]
+    assert last["steps"] == 5
+    assert last["differences"]["pretrained"]["low"] > 0
