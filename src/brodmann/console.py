@@ -14,6 +14,7 @@ from rich.table import Table
 
 from brodmann.console_plan import plan_of_many_parts, plan_parts, reproduced_table
 from brodmann.console_tables import (
+    adapted_parts,
     comparison_parts,
     dissociation_lines,
     dissociation_table,
@@ -67,6 +68,7 @@ class RunView:
             "pruned": self._pruned,
             "distilled": self._distilled,
             "zero-shot": self._zero_shot,
+            "adapted": self._adapted,
             "relations": self._relations,
             "relevance": self._relevance,
             "advice": self._advice,
@@ -256,6 +258,11 @@ class RunView:
     def _zero_shot(self, facts: dict[str, Any]) -> None:
         self.close()
         self.console.print(zero_shot_table(facts["result"]))
+
+    def _adapted(self, facts: dict[str, Any]) -> None:
+        self.close()
+        for part in adapted_parts(facts["result"]):
+            self.console.print(part, highlight=False)
 
     def _relations(self, facts: dict[str, Any]) -> None:
         self.close()

@@ -219,9 +219,13 @@ def comparison_parts(result: dict[str, Any]) -> Iterator[Any]:
     table.add_row("[bold]average[/bold]", *whole)
     for title, key in (("task σ", "task_sigma"), ("D", "dissociation")):
         table.add_row(title, *(_mean_spread(facts[key], "±") for facts in arms.values()))
-    better = ["" if against(a) is None else str(against(a, "improved")) for a in arms]
-    table.add_row("tasks better", *better)
+    for title, key in (("tasks better", "improved"), ("tasks ≥", "at_least_as_good")):
+        counts = ["" if against(a) is None else str(against(a).get(key, "–")) for a in arms]
+        table.add_row(title, *counts)
     yield table
+    if left_out := result.get("left_out"):
+        words = f"left out, not in every run: {', '.join(left_out)}"
+        yield Text(words, style="dim")
     yield Text(
         f"mean ± sd over seeds; * differs from {result['baseline']} at 5 % (paired bootstrap over "
         "validation examples)",
@@ -327,6 +331,29 @@ def zero_shot_table(result: dict[str, Any]) -> Table:
         scores = [result["zero_shot"][t].get(start, {}).get(result["metrics"][t]) for t in tasks]
         table.add_row(escape(start), *map(percent, scores))
     return table
+
+
+def adapted_parts(result: dict[str, Any]) -> Iterator[Any]:
+    """What each share of the data gave, and what became of the old tasks."""
+    if "shares" in result:
+        tasks = list(result["zero_shot"])
+        table = Table(title="shares (%)", title_justify="left", header_style="bold", box=None)
+        table.add_column("of the data", no_wrap=True)
+        for task in tasks:
+            table.add_column(escape(f"{task} ({result['metrics'][task]})"), justify="right")
+        for share, row in result["shares"].items():
+            cells = [f"{percent(row['scores'][t])} ({row['examples'][t]:,})" for t in tasks]
+            table.add_row(share, *cells)
+        yield table
+    if old := result.get("old"):
+        table = Table(title="old tasks (%)", title_justify="left", header_style="bold", box=None)
+        for heading in ("task", "before", "after", "change"):
+            table.add_column(heading, justify="left" if heading == "task" else "right")
+        for task, before in old["before"].items():
+            after = old["after"][task]
+            name = escape(f"{task} ({old['metrics'][task]})")
+            table.add_row(name, percent(before), percent(after), f"{100 * (after - before):+.1f}")
+        yield table
 
 
 def matrix_table(title: str, tasks: list[str], matrix: list[list[float | None]]) -> Table:

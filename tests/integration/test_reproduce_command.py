@@ -154,3 +154,6 @@ def test_a_new_task_after_a_trained_start(tmp_path: Path, command: Command) -> N
     code, out, err = command("reproduce", "new_tasks", *words, "--set", listed)
     assert code == 0, err
     assert "camtl-table8" in out and "camtl-table3" in out
+    document = json.loads((tmp_path / "reproduced" / "camtl-table3-mini.json").read_text())
+    assert list(document["ours"]["trained"]) == ["scitail, 10 %", "scitail"]
+    assert set(document["differences"]["trained"]) == {"scitail, 10 %", "scitail"}

@@ -177,7 +177,7 @@ def _condition_norm(
     normed: Tensor,
 ) -> Tensor:
     z, context = conditioned()
-    found: Tensor = norm(normed, module.bias, z, context)
+    found: Tensor = norm(normed, module, z, context)
     return found
 
 

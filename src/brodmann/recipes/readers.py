@@ -234,9 +234,15 @@ def zero_shot_starts(found: dict[str, Any]) -> Numbers:
 
 
 def adapted(found: dict[str, Any]) -> Numbers:
-    """After training from the chosen start."""
+    """After training from the chosen start, a column a task and share of its data."""
     scores = found["scores"]["validation"]
-    return {"trained": {task: _percent(entry["score"]) for task, entry in scores.items()}}
+    row: dict[str, float | None] = {}
+    for task in scores:
+        for share, entry in found.get("shares", {}).items():
+            if share != "100 %":
+                row[f"{task}, {share}"] = _percent(entry["scores"][task])
+        row[task] = _percent(scores[task]["score"])
+    return {"trained": row}
 
 
 def growing(grid: dict[str, Any]) -> Numbers:

@@ -475,11 +475,12 @@ def test_a_small_scale_shows_under_bf16(module: str) -> None:
         "norm": lambda: ConditionalNorm(size),
         "bottleneck": lambda: ConditionalBottleneck(size, None),
     }[module]()
-    states, z, bias = torch.randn(2, 3, size), torch.ones(1, size), torch.randn(size)
+    states, z, pretrained = torch.randn(2, 3, size), torch.ones(1, size), torch.nn.LayerNorm(size)
+    torch.nn.init.normal_(pretrained.bias)
     context = TaskContext(("a",), (slice(0, 2),), torch.zeros(2, dtype=torch.long))
 
     def output() -> torch.Tensor:
-        return one(states, bias, z, context) if module == "norm" else one(states, z, context)
+        return one(states, pretrained, z, context) if module == "norm" else one(states, z, context)
 
     def change(precision: bool) -> torch.Tensor:
         with torch.no_grad(), torch.autocast("cpu", torch.bfloat16, enabled=precision):
