@@ -495,3 +495,16 @@ def test_a_small_scale_shows_under_bf16(module: str) -> None:
         assert rounded.abs().max() > 0
     else:
         torch.testing.assert_close(rounded, exact, atol=1e-5, rtol=1e-2)
+
+
+def test_only_attention_that_takes_a_bias_is_conditioned(tasks_of_every_kind: list[Any]) -> None:
+    from brodmann.models.backbone import load_backbone
+    from brodmann.models.ca_mtl import build
+
+    tasks = tasks_of_every_kind[:2]
+    with pytest.raises(bm.InputError, match="attention = 'flex_attention' of the backbone takes"):
+        bm.MultiTaskModel.from_pretrained(
+            "builtin:tiny", tasks, architecture="ca_mtl", attention="flex_attention"
+        )
+    other = load_backbone("builtin:tiny", attention="flex_attention").model
+    assert not build(other, [task.spec for task in tasks], 32, attention=False).attention
