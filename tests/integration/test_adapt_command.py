@@ -74,6 +74,11 @@ def test_a_new_task_is_scored_from_every_start_and_then_trained(
     ):
         code, _, err = command("adapt", new, "--set", setting)
         assert (code == 0) if words is None else (code == 2 and words in err)
+    start = ("--set", f'adapt.start="{tmp_path}/runs/other/model"', "--set", "name=further")
+    further = ("--set", 'tasks.0.name="again"', "--set", "adapt.like=acceptability")
+    assert command("adapt", new, *start, *further)[0] == 0  # an adapted model has more old tasks
+    result = json.loads((tmp_path / "runs/further/adaptation.json").read_text("utf-8"))
+    assert set(result["old"]["after"]) == {"acceptability", "sentiment", "similarity"}
     code, out, err = command("compare", tmp_path / "runs/new", tmp_path / "runs/other", "--json")
     assert code == 2 and "runs of at least two kinds" in err  # the same under another name
     assert command("evaluate", trained)[0] == 0

@@ -149,6 +149,8 @@ def _old_tasks(start: Path, model: Any, report: Any) -> list[Task]:
     A start that was itself adapted has the tasks of its own start as well.
     """
     found: dict[str, Task] = {}
+    if start.name == "model":
+        start = start.parent
     while (start / "config.toml").is_file():
         try:
             config, base = load_config(start)
