@@ -24,12 +24,15 @@ import numpy as np
 import torch
 
 import brodmann as bm
+from brodmann.artifacts import provenance
 from brodmann.data.batches import Part, make_batch
 from brodmann.models.conditional import ConditionalAttention
 from brodmann.models.task_context import of_parts
 from brodmann.models.uncertainty import item_entropies
 
 ROUNDS = 9
+BATCH = 32
+TRAIN = 6 * BATCH  # examples a task: every batch of candidates is whole
 NAMES = ("sentiment", "paraphrase", "entailment", "acceptability")
 
 
@@ -41,7 +44,7 @@ def main() -> None:
     torch.set_num_threads(1)
     tasks = bm.load_tasks(
         [
-            {"use": f"builtin/{name}", "limit": {"train": 200, "validation": 20, "test": 20}}
+            {"use": f"builtin/{name}", "limit": {"train": TRAIN, "validation": 20, "test": 20}}
             for name in NAMES
         ]
     )
@@ -58,7 +61,10 @@ def main() -> None:
     )
     print(f"an uncertainty step against its parts: {result['uncertainty_step']:.2f} x (limit 1.1)")
     if arguments.out is not None:
-        arguments.out.write_text(json.dumps(result, indent=1) + "\n")
+        about = provenance()
+        machine = {key: about[key] for key in ("versions", "platform", "processor", "cores")}
+        document = {**result, "backbone": arguments.backbone, "machine": machine}
+        arguments.out.write_text(json.dumps(document, indent=1) + "\n")
 
 
 def medians(*functions: Callable[[], None]) -> list[float]:
@@ -107,7 +113,7 @@ def step_ratio(backbone: str, tasks: Any, tokens: int | None) -> float:
         mask = torch.ones(rows, tokens, dtype=torch.long)
         mask[::4, -8:] = 0
         batch.inputs = {
-            "input_ids": torch.randint(1000, 20_000, (rows, tokens)),
+            "input_ids": torch.randint(100, shared.config.vocab_size, (rows, tokens)),
             "attention_mask": mask,
             "token_type_ids": torch.zeros(rows, tokens, dtype=torch.long),
         }
@@ -151,12 +157,20 @@ def uncertainty_ratio(backbone: str, tasks: Any) -> float:
     from brodmann.training.options import checked_options
 
     model = build(backbone, tasks, "shared")
-    options = checked_options({"batch_size": 32, "epochs": 50, "sampling": "uncertainty"})
+    options = checked_options({"batch_size": BATCH, "epochs": 50, "sampling": "uncertainty"})
     encoded = {task.name: model.encode(task.spec, task.splits["train"]) for task in tasks}
     source = BatchSource(model, [task.name for task in tasks], encoded, options, 0, 1)
     trained = [p for p in model.parameters() if p.requires_grad]
     optimizer = torch.optim.AdamW(trained, lr=1e-6, fused=True)
     last: dict[str, Any] = {}
+    stream: Any = source.stream
+    draw = stream.candidates
+
+    def remembered() -> Any:
+        last["candidates"] = draw()
+        return last["candidates"]
+
+    stream.candidates = remembered
 
     def train_on(batch: Any) -> None:
         optimizer.zero_grad(set_to_none=True)
@@ -168,8 +182,8 @@ def uncertainty_ratio(backbone: str, tasks: Any) -> float:
         train_on(last["batch"])
 
     def parts() -> None:
-        for task in tasks:
-            item_entropies(model, task.name, encoded[task.name], np.arange(32))
+        for task, items in zip(tasks, last["candidates"], strict=True):  # those of the step before
+            item_entropies(model, task.name, encoded[task.name], items)
         train_on(last["batch"])
 
     one, other = medians(whole, parts)

@@ -9,12 +9,14 @@ puts the cells of finished grids there, with what their logs say of sampling and
 
 import argparse
 import json
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from brodmann.analysis.link import linked, pairs_of
+from brodmann.recipes import find
 
 RESULTS = Path(__file__).parent / "results"
 # Figure 2 of the paper named in docs/reproduction.md: BERT-base, mean D of each pair in percent,
@@ -213,6 +215,8 @@ def collect(runs: Path, study: str) -> None:
         log = runs / "cells" / cell["fingerprint"] / "log.jsonl"
         entries = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
         cell["used"] = next((e["used"] for e in reversed(entries) if "used" in e), None)
+        about = json.loads(log.with_name("provenance.json").read_text(encoding="utf-8"))["data"]
+        cell["sizes"] = {task: facts["sizes"]["train"] for task, facts in about.items()}
         cell["curve"] = [[e["step"], e["mean"]] for e in entries if "evaluation" in e]
         cell["taken"] = [[e["step"], e["examples"]] for e in entries if "examples" in e]
         target = RESULTS / study / path.name
@@ -249,16 +253,29 @@ def ablation(study: str) -> None:
             spread((c.mean(), c.std(ddof=1) if len(c) > 1 else None))
             for c in map(np.array, columns)
         ]
-        used = [used_share(cell) for cell in members]
-        share = "100 %" if None in used else f"{100 * float(np.mean([u or 0 for u in used])):.1f} %"
+        used = [share for cell in members if (share := used_share(cell, study)) is not None]
+        share = f"{100 * float(np.mean(used)):.1f} %" if len(used) == len(members) else "–"
         print(f"| {setting} | {len(members)} |", " | ".join([*cells_, share]), "|")
 
 
-def used_share(cell: dict[str, Any]) -> float | None:
-    """Distinct examples trained on over all, mean over tasks, where the sampler counts them."""
+def used_share(cell: dict[str, Any], study: str) -> float | None:
+    """Distinct examples trained on over all, where the sampler counts them."""
     if cell.get("used") is None:
         return None
-    return float(np.mean(list(cell["used"].values())))
+    sizes = cell.get("sizes") or recipe_sizes(study)
+    return sum(share * sizes[task] for task, share in cell["used"].items()) / sum(sizes.values())
+
+
+def recipe_sizes(study: str) -> dict[str, int]:
+    """Training examples of each task, as the recipe limits them."""
+    recipe = find(study.replace("-", "_"))[0]
+    tasks = tomllib.loads(recipe.path.read_text(encoding="utf-8"))["tasks"]
+    return {task.get("name", task["use"].rpartition("/")[2]): limit(task) for task in tasks}
+
+
+def limit(task: dict[str, Any]) -> int:
+    given = task["limit"]
+    return int(given["train"] if isinstance(given, dict) else given)
 
 
 def learning(study: str) -> None:

@@ -17,6 +17,7 @@ from brodmann.data.description import checked
 from brodmann.errors import InputError
 from brodmann.pipeline.compare import compare_runs
 from brodmann.pipeline.run import run
+from brodmann.pipeline.train import check_methods
 
 VARIANTS = {"iat": "important", "random": "random", "prune": "prune"}  # all but the switch is multi
 FROM_THE_START = {
@@ -49,9 +50,12 @@ def run_arms(
     for arm in arms:
         if arm in OFF and "multi" not in arms:
             raise InputError(f"[compare]: '{arm}' switches off heads of 'multi': add that arm")
+    seeds = config.compare.seeds or [config.seed]
+    for arm in arms:  # what is wrong with the last arm is said before the first one trains
+        check_methods(arm_config(config, arm, seeds[0]))
     folders: dict[str, list[Path]] = {arm: [] for arm in arms}
     special = config.specialize or SpecializeSection.model_construct()
-    for seed in config.compare.seeds or [config.seed]:
+    for seed in seeds:
         shared = None
         for arm in sorted(arms, key=lambda arm: arm != "multi"):  # the others branch from it
             settings = arm_config(config, arm, seed)
@@ -82,7 +86,7 @@ def arm_config(config: Config, arm: str, seed: int) -> Config:
         for task in config.tasks
     ]
     if arm == "single":  # every encoder sees its own data as often as in a run of its own
-        values["model"]["architecture"] = "single"
+        values["model"] |= {"architecture": "single", "parameters": {}}  # of the other architecture
         values["training"] |= {"sampling": "proportional", "sampling_parameters": {}}
     variant = (VARIANTS | FROM_THE_START).get(arm)
     if variant is not None:

@@ -135,7 +135,18 @@ class AdaptSection(Section):
     like: str = Field("random", description="a task of that model, random or xavier")
     head: Literal["new", "like"] = "new"
     frozen: bool = Field(False, description="train only what is the new tasks' own")
+    free: bool | None = Field(None, description="train everything, also what the start had frozen")
+    shares: list[Annotated[float, Field(gt=0, le=1)]] | None = Field(
+        None, min_length=1, description="of the new tasks' training data, one training each"
+    )
     train: bool = Field(True, description="false: zero-shot scores only")
+
+    @field_validator("shares")
+    @classmethod
+    def _distinct(cls, values: list[float] | None) -> list[float] | None:
+        if values is not None and len(set(values)) < len(values):
+            raise ValueError("one stands twice")
+        return values
 
 
 class MetaSection(Section):

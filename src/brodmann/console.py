@@ -20,18 +20,17 @@ from brodmann.console_plan import (
     progress_table,
     reproduced_table,
 )
+from brodmann.console_relations import attention_table, matrix_table, relevance_lines
 from brodmann.console_tables import (
-    attention_table,
+    adapted_parts,
     comparison_parts,
     dissociation_lines,
     dissociation_table,
     grid_lines,
     grid_table,
     head_maps,
-    matrix_table,
     meta_parts,
     pruned_table,
-    relevance_lines,
     score_table,
     transfer_parts,
     zero_shot_table,
@@ -78,6 +77,7 @@ class RunView:
             "pruned": self._pruned,
             "distilled": self._distilled,
             "zero-shot": self._zero_shot,
+            "adapted": self._adapted,
             "relations": self._relations,
             "relevance": self._relevance,
             "attention maps": self._attention_maps,
@@ -277,6 +277,11 @@ class RunView:
     def _zero_shot(self, facts: dict[str, Any]) -> None:
         self.close()
         self.console.print(zero_shot_table(facts["result"]))
+
+    def _adapted(self, facts: dict[str, Any]) -> None:
+        self.close()
+        for part in adapted_parts(facts["result"]):
+            self.console.print(part, highlight=False)
 
     def _relations(self, facts: dict[str, Any]) -> None:
         self.close()

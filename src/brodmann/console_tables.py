@@ -11,7 +11,6 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from brodmann.analysis.relevance import most_unequal
 from brodmann.results import VERDICTS
 
 SHADES = " ░▒▓█"
@@ -220,9 +219,13 @@ def comparison_parts(result: dict[str, Any]) -> Iterator[Any]:
     table.add_row("[bold]average[/bold]", *whole)
     for title, key in (("task σ", "task_sigma"), ("D", "dissociation")):
         table.add_row(title, *(_mean_spread(facts[key], "±") for facts in arms.values()))
-    better = ["" if against(a) is None else str(against(a, "improved")) for a in arms]
-    table.add_row("tasks better", *better)
+    for title, key in (("tasks better", "improved"), ("tasks ≥", "at_least_as_good")):
+        counts = ["" if against(a) is None else str(against(a).get(key, "–")) for a in arms]
+        table.add_row(title, *counts)
     yield table
+    if left_out := result.get("left_out"):
+        words = f"left out, not in every run: {', '.join(left_out)}"
+        yield Text(words, style="dim")
     yield Text(
         f"mean ± sd over seeds; * differs from {result['baseline']} at 5 % (paired bootstrap over "
         "validation examples)",
@@ -337,43 +340,24 @@ def zero_shot_table(result: dict[str, Any]) -> Table:
     return table
 
 
-def relevance_lines(result: dict[str, Any]) -> list[str]:
-    """Clusters, who is in none and why, the most unequal pair, and how pairs were trained."""
-    lines = [f"cluster {n}: {', '.join(group)}" for n, group in enumerate(result["clusters"], 1)]
-    lines += [f"in no cluster: {n}: {why}" for n, why in result.get("left_out", {}).items()]
-    names, matrix = result["tasks"], np.array(result["matrix"], dtype=float)
-    for source, target in most_unequal(matrix, names, 1):
-        i, j = names.index(source), names.index(target)
-        there, back = percent(matrix[i, j]), percent(matrix[j, i])
-        lines.append(f"most unequal: {source} → {target} {there} %, back {back} %")
-    if "pieces" in result:
-        lines.append(f"words: the pieces that the tokenizer of {result['pieces']} cuts")
-    if "trained" in result:
-        limit = result["trained"]["limit"]
-        amount = f"at most {limit:,}" if limit else "all"
-        lines.append(f"trained on {amount} examples a task (--limit)")
-    return lines
-
-
-def attention_table(result: Any) -> Table:
-    """A row a layer, the last on top; a column a task: the mean cosine over heads."""
-    title = f"attention maps of {' and '.join(result.runs)}: mean cosine (%)"
-    table = Table(title=escape(title), title_justify="left", header_style="bold", box=None)
-    table.add_column("layer", justify="right")
-    for task in result.tasks:
-        table.add_column(escape(task), justify="right")
-    means = result.values.mean(axis=2)
-    for layer in reversed(range(means.shape[1])):
-        table.add_row(str(layer), *(percent(value) for value in means[:, layer]))
-    return table
-
-
-def matrix_table(title: str, tasks: list[str], matrix: list[list[float | None]]) -> Table:
-    """Tasks against tasks, in percent; columns by number."""
-    table = Table(title=title, title_justify="left", header_style="bold", box=None)
-    table.add_column("task", no_wrap=True)
-    for number in range(1, len(tasks) + 1):
-        table.add_column(str(number), justify="right", no_wrap=True)
-    for number, (task, row) in enumerate(zip(tasks, matrix, strict=True), start=1):
-        table.add_row(f"{number} {escape(task)}", *map(percent, row))
-    return table
+def adapted_parts(result: dict[str, Any]) -> Iterator[Any]:
+    """What each share of the data gave, and what became of the old tasks."""
+    if "shares" in result:
+        tasks = list(result["zero_shot"])
+        table = Table(title="shares (%)", title_justify="left", header_style="bold", box=None)
+        table.add_column("of the data", no_wrap=True)
+        for task in tasks:
+            table.add_column(escape(f"{task} ({result['metrics'][task]})"), justify="right")
+        for share, row in result["shares"].items():
+            cells = [f"{percent(row['scores'][t])} ({row['examples'][t]:,})" for t in tasks]
+            table.add_row(share, *cells)
+        yield table
+    if old := result.get("old"):
+        table = Table(title="old tasks (%)", title_justify="left", header_style="bold", box=None)
+        for heading in ("task", "before", "after", "change"):
+            table.add_column(heading, justify="left" if heading == "task" else "right")
+        for task, before in old["before"].items():
+            after = old["after"][task]
+            name = escape(f"{task} ({old['metrics'][task]})")
+            table.add_row(name, percent(before), percent(after), f"{100 * (after - before):+.1f}")
+        yield table

@@ -170,13 +170,17 @@ def _related(recipe: Recipe, config: Config, base: Path, report: Any) -> dict[st
     from brodmann.relations import relate_pairs
 
     found: dict[str, Any] = {}
+    suffix = "-paper" if config.name.endswith("-paper") else ""
     if any(by in FROM_RUN for by in recipe.relate):
         train(config, base, report)
     if "covsim" in recipe.relate:
         scores = evaluate(config, base, report)["splits"]["validation"]
         found["scores"] = {task: entry["score"] for task, entry in scores.items()}
+    if "single_trained" in recipe.needs:
+        alone = read_json(Path(config.output) / f"single-trained{suffix}" / "metrics.json")
+        scores = alone["splits"]["validation"]
+        found["single"] = {task: entry["score"] for task, entry in scores.items()}
     if "dse" in recipe.relate:
-        suffix = "-paper" if config.name.endswith("-paper") else ""
         joint = Path(config.output) / f"five-tasks{suffix}" / "grid.json"
         found["joint"] = next(
             cell["dissociation"] for cell in read_json(joint)["cells"] if cell["state"] == "done"

@@ -57,7 +57,11 @@ def test_a_new_task_is_scored_from_every_start_and_then_trained(
     after = load_file(tmp_path / "runs/new/model/model.safetensors")
     assert set(before) < set(after)
     assert all(before[name].equal(after[name]) for name in before)  # the rest was frozen
-    assert "New tasks" in (tmp_path / "runs/new/report.html").read_text("utf-8")
+    old = result["old"]  # as they were: the rest was frozen
+    assert old["before"] == old["after"] and set(old["before"]) == {"sentiment", "similarity"}
+    assert "old tasks (%)" in out
+    page = (tmp_path / "runs/new/report.html").read_text("utf-8")
+    assert "New tasks" in page and "old tasks (%, validation) before and after" in page
     moment = (tmp_path / "runs/new/model/model.safetensors").stat().st_mtime_ns
     code, out, _ = command("adapt", new, "--json")  # nothing is done again
     assert code == 0 and json.loads(out)["zero_shot"] == result["zero_shot"]
@@ -70,12 +74,66 @@ def test_a_new_task_is_scored_from_every_start_and_then_trained(
     ):
         code, _, err = command("adapt", new, "--set", setting)
         assert (code == 0) if words is None else (code == 2 and words in err)
+    start = ("--set", f'adapt.start="{tmp_path}/runs/other/model"', "--set", "name=further")
+    further = ("--set", 'tasks.0.name="again"', "--set", "adapt.like=acceptability")
+    assert command("adapt", new, *start, *further)[0] == 0  # an adapted model has more old tasks
+    result = json.loads((tmp_path / "runs/further/adaptation.json").read_text("utf-8"))
+    assert set(result["old"]["after"]) == {"acceptability", "sentiment", "similarity"}
+    code, out, err = command("compare", tmp_path / "runs/new", tmp_path / "runs/other", "--json")
+    assert code == 2 and "runs of at least two kinds" in err  # the same under another name
+    assert command("evaluate", trained)[0] == 0
+    code, _, err = command("compare", tmp_path / "runs/trained", tmp_path / "runs/new")
+    assert code == 2 and "no task is common to all" in err and err.count("\n") == 1
+    page = tmp_path / "both.html"
+    code, out, err = command(
+        "report", tmp_path / "runs/trained", tmp_path / "runs/new", "--to", page
+    )
+    assert (code, err) == (0, "") and "no task is common to all" in page.read_text("utf-8")
     code, _, err = command("run", new)
     assert code == 2 and "[adapt]: this configuration is for `brodmann adapt`" in err
     code, _, err = command(
         "adapt", new, "--set", 'tasks=["builtin/sentiment"]', "--set", 'name="again"'
     )
     assert code == 2 and "already has a task 'sentiment'" in err
+
+
+def test_everything_may_train_on_shares_of_the_data(tmp_path: Path, command: Command) -> None:
+    """A loaded ca_mtl freezes its lower half again: `free` lets it train."""
+    trained, new = tmp_path / "trained.toml", tmp_path / "new.toml"
+    trained.write_text(TRAINED.format(folder=tmp_path, architecture="ca_mtl"))
+    new.write_text(NEW.format(folder=tmp_path).replace("frozen = true", "shares = [1.0, 0.25]"))
+    assert command("train", trained)[0] == 0
+    runs = tmp_path / "runs"
+    embeddings = "encoder.backbone.embeddings.word_embeddings.weight"
+    before = load_file(runs / "trained/model/model.safetensors")[embeddings]
+    code, out, err = command("adapt", new)
+    assert (code, err) == (0, ""), err
+    assert before.equal(load_file(runs / "new/model/model.safetensors")[embeddings])
+    result = json.loads((runs / "new/adaptation.json").read_text("utf-8"))
+    assert list(result["shares"]) == ["25 %", "100 %"]
+    assert [row["examples"]["acceptability"] for row in result["shares"].values()] == [8, 32]
+    whole = result["scores"]["validation"]["acceptability"]["score"]
+    assert result["shares"]["100 %"]["scores"]["acceptability"] == whole
+    assert "shares (%)" in out and "25 %" in (runs / "new/report.html").read_text("utf-8")
+    assert result["old"]["before"] != result["old"]["after"]  # what is shared has moved
+
+    free = ("--set", "adapt.free=true", "--set", "name=free", "--set", "adapt.shares=[1.0]")
+    assert command("adapt", new, *free)[0] == 0
+    assert not before.equal(load_file(runs / "free/model/model.safetensors")[embeddings])
+    for setting, words in (
+        ("adapt.frozen=true", "[adapt]: free = true trains everything, frozen = true nothing old"),
+        ("adapt.shares=[0.01]", "0.01 of the 32 training examples of 'acceptability' is less than"),
+        ("adapt.shares=[1, 1]", "one stands twice"),
+    ):
+        code, _, err = command("adapt", new, *free, "--set", "name=wrong", "--set", setting)
+        assert code == 2 and words in err and not (runs / "wrong").exists()
+    few = tmp_path / "few.toml"
+    few.write_text(
+        'name = "few"\ntasks = ["builtin/acceptability"]\n'
+        f'[transfer]\nstarts = {{ a = "{runs}/trained" }}\n'
+    )
+    code, _, err = command("transfer", few)
+    assert code == 2 and "shares of their data by [adapt] shares" in err
 
 
 def test_relations_of_a_trained_run(tmp_path: Path, command: Command) -> None:

@@ -132,6 +132,36 @@ def test_configuration(complaint: Callable[..., str]) -> None:
     )
 
 
+def test_methods_that_do_not_go_together_leave_no_folder(complaint: Callable[..., str]) -> None:
+    def settings(*changes: str) -> tuple[str, ...]:
+        return tuple(word for change in changes for word in ("--set", change))
+
+    text = f"{TASK}{TINY}"
+    for changes, message in (
+        (("training.aggregation=mgda",), "aggregation needs several tasks a step: set accum"),
+        (
+            ("training.aggregation=mgda", "training.accumulation=2", "specialize={}"),
+            "aggregation goes neither with specialize nor with uncertainty",
+        ),
+        (("training.sharding=full",), "sharding needs several processes: torchrun"),
+        (
+            ("training.sharding=full", "model.gates=mask"),
+            "sharding: does not go with gates of the model: use data parallel training",
+        ),
+        (
+            ("model.architecture=adapters", "specialize={}"),
+            "specialize: the backbone of architecture 'adapters' is frozen, so no head can be ",
+        ),
+        (
+            ("model.architecture=ca_mtl", "model.parameters={frozen=1.0}", "specialize={}"),
+            "specialize: all attention is frozen, so no head can be trained",
+        ),
+        (("specialize={alpha=0.01}",), "alpha = 0.01 of 12 heads is less than one head"),
+        (("model.attention=flash_attention_2",), "backbone 'builtin:tiny': FlashAttention2"),
+    ):
+        assert complaint(text, None, *settings(*changes)).startswith(message)
+
+
 def test_a_hub_id_out_of_reach(complaint: Callable[..., str]) -> None:
     text = complaint(TASK + '[model]\nbackbone = "someone/some-model"\n')
     assert text.startswith("backbone 'someone/some-model' could not be loaded from the hub: ")

@@ -105,6 +105,37 @@ def test_finished_runs_side_by_side(study: Path, command: Command) -> None:
         assert code == 2 and out == "" and message in err and err.count("\n") == 1, err
 
 
+def test_every_arm_is_checked_before_the_first_one_trains(tmp_path: Path, command: Command) -> None:
+    config = tmp_path / "study.toml"
+    config.write_text(CONFIG.format(output=tmp_path / "runs"), encoding="utf-8")
+    for settings, message in (
+        (("model.architecture=adapters",), "specialize: the backbone of architecture 'adapters'"),
+        (
+            ("training.aggregation=mgda", "training.accumulation=2"),
+            "aggregation goes neither with specialize nor with uncertainty",
+        ),
+    ):
+        words = [word for setting in settings for word in ("--set", setting)]
+        code, _, err = command("compare", config, *words)
+        assert code == 2 and message in err and err.count("\n") == 1, err
+        assert not (tmp_path / "runs").exists()
+
+
+def test_parameters_of_an_architecture_are_not_its_single_arms(
+    tmp_path: Path, command: Command
+) -> None:
+    config = tmp_path / "study.toml"
+    config.write_text(CONFIG.format(output=tmp_path / "runs"), encoding="utf-8")
+    settings = ("model.architecture=adapters", "model.parameters={size=8}", "training.epochs=1")
+    settings += ('compare.arms=["multi", "single"]', "compare.seeds=[0]", "map.examples=8")
+    words = [word for setting in settings for word in ("--set", setting)]
+    code, out, err = command("compare", config, *words, "--json")
+    assert (code, err) == (0, ""), err
+    assert set(json.loads(out)["arms"]) == {"multi", "single"}
+    there = (tmp_path / "runs/arms/single-seed0/config.toml").read_text("utf-8")
+    assert "size = 8" not in there
+
+
 def test_runs_of_unlike_kinds_never_become_one_arm(tmp_path: Path) -> None:
     from brodmann.pipeline.compare import grouped
 

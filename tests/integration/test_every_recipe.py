@@ -70,13 +70,19 @@ def quick(recipe: Recipe) -> list[str]:
     return [word for change in changes for word in ("--set", change)]
 
 
+def further(recipe: Recipe) -> list[str]:
+    """What it starts from, and what that starts from, the first one first."""
+    found = [name for needed in recipe.needs for name in (*further(find(needed)[0]), needed)]
+    return list(dict.fromkeys(found))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("recipe", recipes(), ids=lambda recipe: recipe.name)
 def test_a_recipe_from_beginning_to_end(
     recipe: Recipe, tmp_path_factory: pytest.TempPathFactory, command: Command
 ) -> None:
     output = tmp_path_factory.getbasetemp() / "recipes"
-    for needed in (*recipe.needs, recipe.name):
+    for needed in (*further(recipe), recipe.name):
         one = find(needed)[0]
         views = [view.name for view in one.views if view.name not in NEEDS_FILES] or [one.name]
         for name in views if any(v.name in NEEDS_FILES for v in one.views) else [one.name]:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from brodmann.data.loading import load_tasks
+from brodmann.models import ARCHITECTURES
 from brodmann.models.multitask import MultiTaskModel
 from brodmann.training.calibration import calibrate, padded_tokens, split_tokens
 from brodmann.training.loop import Loop
@@ -66,6 +67,17 @@ def test_a_plan_and_then_what_it_took(tmp_path: Path, command: Command, sampling
     fast = json.loads(out)
     total = sum(fast["operations"].values())
     assert sum(fast["seconds"].values()) == pytest.approx(total / 1e12)
+
+
+@pytest.mark.parametrize("architecture", sorted(set(ARCHITECTURES) - {"shared"}))
+def test_every_architecture_has_a_plan(tmp_path: Path, command: Command, architecture: str) -> None:
+    parameters = {"adapters": "{ size = 8 }", "pals": "{ size = 8 }"}.get(architecture, "{}")
+    changes = [f"model.architecture={architecture}", f"model.parameters={parameters}"]
+    words = [word for change in changes for word in ("--set", change)]
+    code, out, err = command("plan", written(tmp_path), *words, "--json")
+    assert (code, err) == (0, ""), err
+    plan = json.loads(out)
+    assert all(value > 0 for value in (*plan["seconds"].values(), *plan["operations"].values()))
 
 
 def test_tokens_are_counted_exactly() -> None:

@@ -45,7 +45,7 @@ def test_every_recipe_is_a_valid_configuration(recipe, scale: str, tmp_path: Pat
         )
     for view in recipe.views:
         assert view.reader in READERS and view.shows
-        assert view.name in index() or view.name.endswith(("-frozen", "-shared"))
+        assert view.name in index() or view.name.endswith(("-frozen", "-shared", "-single"))
         assert view.figure in ("", *WAYS)
         assert view.figure or "-figure" not in view.name  # a figure is drawn
         assert view.paper or view.note  # the paper's numbers, or why there are none
@@ -115,6 +115,21 @@ def test_parts_of_ca_mtl(tmp_path: Path, command: Command) -> None:
     assert set(document["ours"]) == set(document["view"]["paper"])  # every row has its number
 
 
+def test_examples_over_training_stand_beside_the_difficulty_of_the_data(
+    tmp_path: Path, command: Command
+) -> None:
+    words = ("reproduce", "camtl-figure8", "--output", tmp_path, *QUICK, *tasks("a", "b"))
+    cells = 'grid.vary={seed=[0], "training.sampling"=["uncertainty"]}'
+    code, out, err = command(*words, "--set", cells, "--json")
+    assert code == 0, err
+    (document,) = json.loads(out)
+    rows = document["ours"]
+    assert list(rows["uncertainty: a"]) == [*(f"quarter {n}" for n in range(1, 5)), "difficulty"]
+    assert 0.6 < rows["uncertainty: a"]["difficulty"] < rows["uncertainty: b"]["difficulty"]
+    drawn = (tmp_path / "reproduced" / "camtl-figure8-mini.svg").read_text()
+    assert "quarter 4" in drawn and "<!-- difficulty -->" not in drawn  # no point of a line
+
+
 def test_relevance(tmp_path: Path, command: Command) -> None:
     words = ("reproduce", "hmnet_relevance", "--output", tmp_path, *QUICK, *tasks("a", "b", "c"))
     code, out, err = command(*words)
@@ -145,12 +160,26 @@ def test_what_starts_from_other_runs_says_so(tmp_path: Path, command: Command) -
 
 def test_a_new_task_after_a_trained_start(tmp_path: Path, command: Command) -> None:
     quick = (*QUICK, "--output", tmp_path)
-    code, out, err = command("reproduce", "ca_mtl_trained", *quick, *tasks("qnli", "sst2"))
-    assert code == 0, err
-    assert "camtl-figure6" in out
-    words = [word for word in quick if "backbone" not in str(word)]
-    words.remove("--set")
+    words = (*quick, *tasks("qnli", "sst2"))
+    code, _, err = command("reproduce", "ca_mtl_trained", *words)
+    assert code == 2 and "starts from single_trained: `brodmann reproduce single_trained`" in err
+    documents = {}
+    for recipe in ("single_trained", "ca_mtl_trained"):
+        code, out, err = command("reproduce", recipe, *words, "--json")
+        assert code == 0, err
+        (documents[recipe],) = json.loads(out)
+    scores, gains = documents["single_trained"]["ours"], documents["ca_mtl_trained"]["ours"]
+    metrics = json.loads((tmp_path / "ca-mtl-trained" / "metrics.json").read_text())
+    for task, row in gains.items():
+        score = 100 * metrics["splits"]["validation"][task]["score"]
+        assert row["gain"] == pytest.approx(score - scores[task]["score"])
+    assert "single_trained: single-trained" in documents["ca_mtl_trained"]["runs"]
+    later = [word for word in quick if "backbone" not in str(word)]
+    later.remove("--set")
     listed = 'tasks=[{ use = "builtin/paraphrase", name = "scitail", ' + SMALL + " }]"
-    code, out, err = command("reproduce", "new_tasks", *words, "--set", listed)
+    code, out, err = command("reproduce", "new_tasks", *later, "--set", listed)
     assert code == 0, err
     assert "camtl-table8" in out and "camtl-table3" in out
+    document = json.loads((tmp_path / "reproduced" / "camtl-table3-mini.json").read_text())
+    assert list(document["ours"]["trained"]) == ["scitail, 10 %", "scitail"]
+    assert set(document["differences"]["trained"]) == {"scitail, 10 %", "scitail"}

@@ -110,10 +110,13 @@ def compare(
     resamples: int = 2000,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Scores of every arm and task, and every arm against the baseline, as plain numbers."""
+    """Scores of every arm and task, and every arm against the baseline, as plain numbers.
+
+    Compared are the tasks that all runs were judged on; `left_out` names the others.
+    """
     if baseline not in arms:
         raise InputError(f"no arm '{baseline}' to compare with: there are {', '.join(arms)}")
-    names = list(arms[baseline][0].specs)
+    names = _common(arms, list(arms[baseline][0].specs))
     _check(arms, names)
     means: dict[str, dict[str, Array]] = {arm: {} for arm in arms}
     for place, task in enumerate(names):
@@ -124,8 +127,10 @@ def compare(
     # An error does not add up with scores: the average is over the other tasks, if there are some.
     averaged = [task for task in names if task not in errors] or names
     table = {arm: _scores(runs, names, averaged) for arm, runs in arms.items()}
+    every = dict.fromkeys(task for runs in arms.values() for run in runs for task in run.specs)
     return {
         "tasks": names,
+        "left_out": [task for task in every if task not in names],
         "metrics": [arms[baseline][0].specs[task].metric for task in names],
         "baseline": baseline,
         "resamples": resamples,
@@ -161,15 +166,24 @@ def _resampled(
     return {arm: np.concatenate(parts) for arm, parts in pieces.items()}
 
 
-def _check(arms: Mapping[str, Sequence[Run]], names: Sequence[str]) -> None:
+def _common(arms: Mapping[str, Sequence[Run]], names: Sequence[str]) -> list[str]:
+    """The baseline's tasks that every run was judged on."""
     for arm, runs in arms.items():
         if not runs:
             raise InputError(f"arm '{arm}' has no run")
         for run in runs:
-            if set(run.specs) != set(names):
+            if not (left := [task for task in names if task in run.specs]):
                 raise InputError(
-                    f"{run.name}: has the tasks {', '.join(run.specs)}, expected {', '.join(names)}"
+                    f"{run.name}: was judged on {', '.join(run.specs)}, the others on "
+                    f"{', '.join(names)}: no task is common to all"
                 )
+            names = left
+    return list(names)
+
+
+def _check(arms: Mapping[str, Sequence[Run]], names: Sequence[str]) -> None:
+    for runs in arms.values():
+        for run in runs:
             for task in names:
                 first = next(iter(arms.values()))[0]
                 if len(run.outcomes[task]) != len(first.outcomes[task]):
@@ -220,6 +234,7 @@ def _against(
         "per_task": per_task,
         "average": _tested(observed, together),
         "improved": sum(difference > 0 for difference in differences),
+        "at_least_as_good": sum(difference >= 0 for difference in differences),
         "worse": sum(difference < 0 for difference in differences),
     }
 

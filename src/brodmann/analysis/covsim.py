@@ -42,7 +42,10 @@ def covsim_matrix(inputs: Sequence[Array], *, kept: float = KEPT) -> tuple[Array
 
 def _root(x: Array, kept: float) -> Array:
     """A = U D^(1/2) of X^T X, with as many columns as keep the share of the eigenvalues."""
-    matrix = np.asarray(x, dtype=np.float64)
+    try:
+        matrix = np.asarray(x, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError("covsim: expected (text, size) of finite numbers") from None
     if matrix.ndim != 2 or not len(matrix) or not np.isfinite(matrix).all():
         raise InputError(f"covsim: expected (text, size) of finite numbers, found {matrix.shape}")
     if not 0 < kept <= 1:
@@ -57,5 +60,7 @@ def _root(x: Array, kept: float) -> Array:
 
 
 def _similarity(a: Array, b: Array) -> float:
+    if len(a) != len(b):
+        raise InputError(f"covsim: representations of different sizes, {len(a)} and {len(b)}")
     both = float(np.linalg.norm(a.T @ b))
     return both / (float(np.linalg.norm(a)) * float(np.linalg.norm(b)))

@@ -14,6 +14,7 @@ Classification Tasks", whose best measures add up statistics of these four famil
 search over 48 statistics by evolution; here one of each family is taken, as they stand.
 """
 
+import random
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -21,8 +22,10 @@ from itertools import combinations
 
 import numpy as np
 
+from brodmann.data.tasks import Task
 from brodmann.errors import InputError
 
+ENOUGH = 10_000  # examples
 WORD = re.compile(r"\w+", re.UNICODE)
 
 
@@ -33,8 +36,15 @@ def difficulty(texts: Sequence[str], labels: Sequence[str | int]) -> dict[str, f
     >>> round(parts["classes"], 3), round(parts["imbalance"], 3), round(parts["variety"], 3)
     (0.693, 0.0, 0.75)
     """
-    if len(texts) != len(labels) or not texts:
+    if isinstance(texts, str) or isinstance(labels, str):
+        raise InputError("difficulty: expected lists of texts and labels, found one text")
+    if len(texts) != len(labels) or not len(texts):
         raise InputError(f"difficulty: {len(texts)} texts and {len(labels)} labels")
+    for text, label in zip(texts, labels, strict=True):
+        if not isinstance(text, str):
+            raise InputError(f"difficulty: expected texts, found {text!r:.60}")
+        if isinstance(label, list | dict | set):
+            raise InputError(f"difficulty: expected one label a text, found {label!r:.60}")
     sizes = Counter(labels)
     if len(sizes) < 2:
         raise InputError("difficulty: expected at least two classes")
@@ -53,6 +63,18 @@ def difficulty(texts: Sequence[str], labels: Sequence[str | int]) -> dict[str, f
         "variety": len(everything) / total if total else 0.0,
     }
     return {**parts, "difficulty": sum(parts.values())}
+
+
+def task_difficulty(task: Task) -> float | None:
+    """Of a classification's training data (a draw of them, where there are many), else None."""
+    if task.spec.kind != "classification":
+        return None
+    examples = task.splits["train"]
+    if len(examples) > ENOUGH:
+        examples = random.Random(0).sample(examples, ENOUGH)
+    texts = [f"{one['text']} {one.get('text_pair', '')}" for one in examples]
+    labels = [str(one["label"]) for one in examples]
+    return difficulty(texts, labels)["difficulty"] if len(set(labels)) > 1 else None
 
 
 def hellinger(one: Counter[str], other: Counter[str]) -> float:

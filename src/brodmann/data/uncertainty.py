@@ -10,7 +10,8 @@ $$U(x_i) = u(x_i)\, \frac{\bar u_i}{\max_t \bar u_t} \quad (\text{`published`}),
 where a bar is the mean over a task's candidates. The paper's formula divides all candidates by the
 same $\hat H$, so it cannot favour uncertain tasks as its text says; the published code's can, and
 is the default. Regression has no entropy: such a task gets $\lfloor b/T \rfloor$ places (at least
-one).
+one; of a single place it takes turns with the others, so that nobody goes without). Where no task
+has one, what the division leaves over goes round.
 
 Reference: Pilault et al. 2021, "Conditionally Adaptive Multi-Task Learning", §2.2, Algorithm 1.
 """
@@ -61,23 +62,27 @@ def chosen(
     """Places among each task's candidates that make the batch; ties go to earlier candidates.
 
     Candidates come sorted by length, so those without an entropy are taken from all over them, from
-    another place every `turn`. They never take the last place from the others.
+    another place every `turn`. They never take the last place from the others, unless there is one
+    place in all: then they take turns with them.
     """
     tasks = len(found)
     scores = uncertainties(found, formula)
     scored = [task for task, score in enumerate(scores) if score is not None]
-    quota = max(1, budget // tasks)
-    left = budget
     places = [np.arange(0)] * tasks
     unscored = [task for task in range(tasks) if task not in scored]
-    for number in range(len(unscored)):
-        task = unscored[(number + turn) % len(unscored)]
-        room = left - 1 if scored else left
-        take = min(quota, counts[task], max(room, 0))
-        if take:
-            spread = np.arange(take) * counts[task] // take + turn
-            places[task] = np.sort(spread % counts[task])
-        left -= take
+    first = turn % len(unscored) if unscored else 0
+    order = [*unscored[first:], *unscored[:first]]
+    if not scored:
+        kept = 0
+    elif budget > 1:
+        kept = 1
+    else:
+        kept = int(turn % (len(unscored) + 1) == len(unscored))
+    takes = _quotas(order, counts, max(1, budget // tasks), budget - kept, fill=not scored)
+    for task, take in takes.items():
+        spread = np.arange(take) * counts[task] // max(take, 1) + turn
+        places[task] = np.sort(spread % counts[task])
+    left = budget - sum(takes.values())
     if scored:
         owner = np.concatenate([np.full(counts[task], task) for task in scored])
         place = np.concatenate([np.arange(counts[task]) for task in scored])
@@ -86,6 +91,22 @@ def chosen(
         for task in scored:
             places[task] = np.sort(place[best[owner[best] == task]])
     return places
+
+
+def _quotas(
+    order: Sequence[int], counts: Sequence[int], quota: int, room: int, *, fill: bool
+) -> dict[int, int]:
+    """Places of the tasks without an entropy; with `fill`, one more in turn until all are given."""
+    takes: dict[int, int] = {}
+    for task in order:
+        takes[task] = min(quota, counts[task], room)
+        room -= takes[task]
+    while fill and room and any(takes[task] < counts[task] for task in order):
+        for task in order:
+            if room and takes[task] < counts[task]:
+                takes[task] += 1
+                room -= 1
+    return takes
 
 
 def in_order(shares: Sequence[Sequence[Entropies]], candidates: Sequence[Array]) -> list[Entropies]:
@@ -140,7 +161,8 @@ class UncertaintyStream(BatchStream):
         return picked
 
     def log_facts(self, names: Sequence[str]) -> dict[str, Any]:
-        """Mean u of each task's candidates since the last line, and the share of data used."""
+        """Mean u of each task's candidates since the last line; the share of each task's data used,
+        and of all of them (distinct examples / all)."""
         facts = {
             "entropy": {
                 name: total / number
@@ -148,6 +170,7 @@ class UncertaintyStream(BatchStream):
                 if number
             },
             "used": {name: float(used.mean()) for name, used in zip(names, self.used, strict=True)},
+            "used_of_all": float(np.concatenate(self.used).mean()),
         }
         self.entropy = [[0.0, 0.0] for _ in self.lengths]
         return facts

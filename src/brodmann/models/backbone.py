@@ -42,7 +42,8 @@ def load_backbone(
 
         config = tiny_config()
         set_dropout(config, dropout)
-        return Backbone(name, build_bare(config, attention, seed), tiny_tokenizer())
+        with _offline_explained(name):
+            return Backbone(name, build_bare(config, attention, seed), tiny_tokenizer())
     source = str(_minilm_folder()) if name == "builtin:minilm" else name
     if name.startswith("builtin:") and name not in BUILTIN:
         raise InputError(f"unknown backbone '{name}', built in are {' and '.join(BUILTIN)}")

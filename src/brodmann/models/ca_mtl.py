@@ -42,6 +42,8 @@ from brodmann.models.shared import rows_of
 from brodmann.models.task_context import of_parts, task_context
 from brodmann.models.task_heads import module_key
 
+BIASED = ("eager", "sdpa")  # implementations whose mask may be a bias
+
 
 class ConditionedEncoder(nn.Module):
     """A backbone whose slots are conditioned on the tasks of the batch."""
@@ -177,7 +179,7 @@ def _condition_norm(
     normed: Tensor,
 ) -> Tensor:
     z, context = conditioned()
-    found: Tensor = norm(normed, module.bias, z, context)
+    found: Tensor = norm(normed, module, z, context)
     return found
 
 
@@ -236,6 +238,12 @@ def build(
         raise InputError(f"ca_mtl: blocks = {blocks!r}: expected a number from 1 to {max_length}")
     if isinstance(frozen, bool) or not isinstance(frozen, int | float) or not 0 <= frozen <= 1:
         raise InputError(f"ca_mtl: frozen = {frozen!r}: expected a share from 0 to 1")
+    used = backbone.config._attn_implementation
+    if attention and used not in BIASED:
+        raise InputError(
+            f"ca_mtl: attention = '{used}' of the backbone takes no bias on its scores: use one of "
+            f"{', '.join(BIASED)}, or parameters = {{ attention = false }}"
+        )
     encoder = ConditionedEncoder(
         backbone,
         [spec.name for spec in specs],

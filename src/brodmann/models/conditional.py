@@ -141,9 +141,13 @@ class ConditionalNorm(nn.Module):
         super().__init__()
         self.film = FiLM(size, size)
 
-    def forward(self, normed: Tensor, bias: Tensor, z: Tensor, context: TaskContext) -> Tensor:
+    def forward(
+        self, normed: Tensor, norm: nn.LayerNorm, z: Tensor, context: TaskContext
+    ) -> Tensor:
+        """`norm` is the pretrained one: torch counts operations by a module's tensor arguments, and
+        cannot where one of them is another module's parameter."""
         scale, shift = self.film(z)
-        shift = shift - scale * bias
+        shift = shift - scale * norm.bias
         gain = 1 + context.spread(scale)[:, None]
         return torch.addcmul(context.spread(shift)[:, None], normed, gain)
 

@@ -151,7 +151,8 @@ class MultiTaskModel(nn.Module):
         if self.settings.architecture not in known:
             raise InputError(
                 f"architecture '{self.settings.architecture}': its encoder knows the tasks it was "
-                "trained on, so it cannot be given new ones: train with 'shared'"
+                "trained on, so it cannot be taken for others: train with 'shared', or give the "
+                "model new tasks (`brodmann adapt`, shares of their data by [adapt] shares)"
             )
         whose = next(iter(self.specs)) if encoder_of is None else self.spec(encoder_of).name
         bare = copy.deepcopy(self.encoder.backbone_of(whose))

@@ -45,6 +45,8 @@ def load_model(cls: type["MultiTaskModel"], folder: Path) -> "MultiTaskModel":
     except (OSError, KeyError, ValueError, TypeError, SafetensorError, RuntimeError) as error:
         reason = " ".join(str(error).split())[:200]
         raise InputError(f"{folder / part}: damaged or missing ({reason})") from error
+    except ImportError as error:  # an implementation of attention that is not installed here
+        raise InputError(f"{folder}: {' '.join(str(error).split())[:200]}") from error
     return model.eval()
 
 

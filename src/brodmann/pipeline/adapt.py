@@ -1,6 +1,8 @@
 """New tasks for a trained model: every start scored before any training, then training from one.
 
-The trained model keeps its tasks; what was learnt goes into a run folder of its own.
+The trained model keeps its tasks, which are scored before and after; what was learnt goes into a
+run folder of its own. With `shares` the training is done once for each share of the data, always
+from the start; the run's own model is that of the largest.
 """
 
 import copy
@@ -8,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from brodmann.artifacts import read_json, write_json
-from brodmann.config import Config
+from brodmann.config import AdaptSection, Config, load_config
+from brodmann.data.shares import with_share
+from brodmann.data.tasks import Task
 from brodmann.errors import InputError
 from brodmann.pipeline.evaluate import evaluate_in
 from brodmann.pipeline.run import one_process
@@ -21,7 +25,6 @@ FILE = "adaptation.json"
 def adapt(config: Config, base: Path, report: Any) -> dict[str, Any]:
     """Zero-shot scores of every start, then (unless asked not to) training from the chosen one."""
     from brodmann.models.stored import is_model_folder, weights_digest
-    from brodmann.training.trainer import fit
 
     section = config.adapt
     if section is None:
@@ -42,51 +45,91 @@ def adapt(config: Config, base: Path, report: Any) -> dict[str, Any]:
     if given or config.specialize is not None:
         what = f"model.{min(given)}" if given else "specialize"
         raise InputError(f"[adapt]: {what}: a new task takes its model from the trained one")
-    trial = copy.deepcopy(model)
-    for task in tasks:  # what can be wrong with the start, before anything is measured
-        trial.add_task(task, like=section.like, head=section.head)
+    _with_tasks(model, tasks, section)  # what can be wrong with the start, before any measurement
+    shares = {
+        share: [with_share(task, share, config.data_seed) for task in tasks]
+        for share in sorted(section.shares or [1.0])
+    }
+    check_folder(config, tasks)
+    with opened(config, tasks) as folder:
+        result = read_json(folder / FILE) if (folder / FILE).is_file() else {}
+        if result and result["start"] != fingerprint:
+            raise InputError(f"{folder}: started from another model: set another name")
+
+        def keep(**found: Any) -> dict[str, Any]:
+            result.update(found)
+            write_json(folder / FILE, result)
+            return result
+
+        if not result:
+            keep(**_zero_shot(folder, model, tasks, fingerprint, section.head))
+        report("zero-shot", {"result": result})
+        if not section.train:
+            return result
+        old = _old_tasks(Path(section.start), model, report)
+        if old and "old" not in result:
+            scores = _validation(model, old, config)
+            metrics = {task.name: task.spec.metric for task in old}
+            keep(old={"metrics": metrics, "before": scores, "after": {}})
+        *smaller, largest = shares
+        for share in smaller:
+            if _percent(share) not in result.get("shares", {}):
+                place = folder / "shares" / f"{share:g}"
+                report("stage", {"text": f"training with {_percent(share)} of the data"})
+                learnt = _trained(model, shares[share], config, section, place, report)
+                row = _row(shares[share], _validation(learnt, tasks, config))
+                keep(shares={**result.get("shares", {}), _percent(share): row})
+        if not is_model_folder(folder / "model"):
+            learnt = _trained(model, shares[largest], config, section, folder, report)
+            learnt.save_pretrained(folder / "model")
+        if "scores" not in result:
+            keep(scores=evaluate_in(folder, config, tasks, report)["splits"])
+        if section.shares and _percent(largest) not in result.get("shares", {}):
+            judged = result["scores"]["validation"]
+            row = _row(shares[largest], {t.name: judged[t.name]["score"] for t in tasks})
+            keep(shares={**result.get("shares", {}), _percent(largest): row})
+        if old and not result["old"]["after"]:
+            after = _validation(trained_model(str(folder)), old, config)
+            keep(old={**result["old"], "after": after})
+        report("adapted", {"result": result})
+    return result
+
+
+def _with_tasks(model: Any, tasks: list[Task], section: AdaptSection) -> Any:
+    """A copy of the trained model that has the new tasks and trains what is asked for."""
+    new = copy.deepcopy(model)
+    for task in tasks:
+        new.add_task(task, like=section.like, head=section.head)
+    if section.free:
+        if section.frozen:
+            raise InputError("[adapt]: free = true trains everything, frozen = true nothing old")
+        new.requires_grad_(True)
     if section.frozen:
-        trial.train_only(*(task.name for task in tasks))
-        if not any(parameter.requires_grad for parameter in trial.parameters()):
+        new.train_only(*(task.name for task in tasks))
+        if not any(parameter.requires_grad for parameter in new.parameters()):
             raise InputError(
                 "[adapt]: frozen = true leaves nothing to train: the new tasks share their output "
                 "heads with known ones: set frozen = false, or give them heads of their own"
             )
-    del trial
-    check_folder(config, tasks)
-    with opened(config, tasks) as folder:
-        known = read_json(folder / FILE) if (folder / FILE).is_file() else {}
-        if known and known["start"] != fingerprint:
-            raise InputError(f"{folder}: started from another model: set another name")
-        result = known or _zero_shot(folder, model, tasks, fingerprint, section.head)
-        write_json(folder / FILE, result)
-        report("zero-shot", {"result": result})
-        if section.train and not is_model_folder(folder / "model"):
-            for task in tasks:
-                model.add_task(task, like=section.like, head=section.head)
-            if section.frozen:
-                model.train_only(*(task.name for task in tasks))
-            if config.training.gradient_checkpointing:
-                model.enable_gradient_checkpointing()
-            options = config.training.model_dump(exclude={"gradient_checkpointing"})
-            fit(
-                model,
-                tasks,
-                folder=folder,
-                report=report,
-                seed=config.seed,
-                trackers=config.trackers,
-                **options,
-            )
-            model.save_pretrained(folder / "model")
-        if section.train and "scores" not in result:
-            result = {**result, "scores": evaluate_in(folder, config, tasks, report)["splits"]}
-            write_json(folder / FILE, result)
-    return result
+    return new
+
+
+def _trained(
+    model: Any, tasks: list[Task], config: Config, section: AdaptSection, folder: Path, report: Any
+) -> Any:
+    from brodmann.training.trainer import fit
+
+    learner = _with_tasks(model, tasks, section)
+    if config.training.gradient_checkpointing:
+        learner.enable_gradient_checkpointing()
+    options = config.training.model_dump(exclude={"gradient_checkpointing"})
+    options |= {"seed": config.seed, "trackers": config.trackers}
+    fit(learner, tasks, folder=folder, report=report, **options)
+    return learner
 
 
 def _zero_shot(
-    folder: Path, model: Any, tasks: list[Any], fingerprint: str, head: str
+    folder: Path, model: Any, tasks: list[Task], fingerprint: str, head: str
 ) -> dict[str, Any]:
     from brodmann.models.zero_shot import zero_shot
 
@@ -98,3 +141,43 @@ def _zero_shot(
         "metrics": {task.name: task.spec.metric for task in tasks},
         "zero_shot": found,
     }
+
+
+def _old_tasks(start: Path, model: Any, report: Any) -> list[Task]:
+    """The trained model's own tasks, as its run read them; a model without its run has none.
+
+    A start that was itself adapted has the tasks of its own start as well.
+    """
+    found: dict[str, Task] = {}
+    if start.name == "model":
+        start = start.parent
+    while (start / "config.toml").is_file():
+        try:
+            config, base = load_config(start)
+            read = tasks_of(config, base)
+        except InputError as error:
+            report("note", {"text": f"old tasks are not scored: {error}"})
+            break
+        found |= {task.name: task for task in read if task.name in model.specs}
+        if config.adapt is None:
+            break
+        start = Path(config.adapt.start)
+    return list(found.values())
+
+
+def _validation(model: Any, tasks: list[Task], config: Config) -> dict[str, float]:
+    """task → its primary score on the validation split."""
+    from brodmann.models.evaluate import evaluate
+
+    training = config.training
+    size, precision = training.evaluation_batch_size, training.precision
+    found = evaluate(model, tasks, batch_size=size, precision=precision)
+    return {task.name: found[task.name].scores[task.spec.metric] for task in tasks}
+
+
+def _row(tasks: list[Task], scores: dict[str, float]) -> dict[str, Any]:
+    return {"examples": {t.name: len(t.splits["train"]) for t in tasks}, "scores": scores}
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:g} %"

@@ -5,6 +5,7 @@ transfer study. No torch is loaded.
 """
 
 import io
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -106,8 +107,12 @@ def _arm_runs(folder: Path, comparison: dict[str, Any]) -> list[Record]:
     """The first seed of each arm, the baseline before the others; single encoders have no map."""
     arms = comparison["arms"]
     order = sorted(arms, key=lambda arm: arm != comparison["baseline"])
-    names = [arms[arm]["runs"][0] for arm in order]
-    return [read_record(folder / name) for name in names if (folder / name).is_dir()]
+    found = []
+    for arm in order:
+        place = folder / arms[arm]["runs"][0]
+        if place.is_dir():
+            found.append(replace(read_record(place), arm=arm))
+    return found
 
 
 def _compared(folders: list[Path], study: Study, report: Any) -> dict[str, Any] | None:
@@ -119,11 +124,14 @@ def _compared(folders: list[Path], study: Study, report: Any) -> dict[str, Any] 
         if len(arms) < 2:
             study.notes.append("The runs differ in their seed alone: there is nothing to compare.")
             return None
-        return compare_runs(arms, lambda event, facts: None)
+        result = compare_runs(arms, lambda event, facts: None)
     except InputError as error:
         study.notes.append(f"The runs could not be compared: {error}")
         report("note", {"text": f"not compared: {error}"})
         return None
+    for run, folder in zip(study.runs, folders, strict=True):
+        run.arm = next(arm for arm, members in arms.items() if folder in members)
+    return result
 
 
 def subtitle(study: Study) -> str:

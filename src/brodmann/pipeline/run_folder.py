@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from brodmann import artifacts
+from brodmann.analysis.difficulty import task_difficulty
 from brodmann.config import RESULT_DOES_NOT_DEPEND_ON, Config, to_toml
 from brodmann.data.tasks import Task
 from brodmann.errors import InputError
@@ -142,6 +143,7 @@ def timed(folder: Path, stage: str) -> Iterator[None]:
 def record_provenance(folder: Path, config: Config, tasks: list[Task]) -> None:
     """Who ran what on what, one entry a sitting."""
     path = folder / "provenance.json"
+    known = artifacts.read_json(path) if path.is_file() else {}
     data = {
         task.name: {
             "fingerprint": task.fingerprint(),
@@ -152,10 +154,11 @@ def record_provenance(folder: Path, config: Config, tasks: list[Task]) -> None:
             "head": task.spec.output_head,
             "named": task.spec.named,
             "notes": task.notes,
+            "difficulty": _difficulty(task, known.get("data", {}).get(task.name, {})),
         }
         for task in tasks
     }
-    sittings = artifacts.read_json(path).get("sittings", []) if path.is_file() else []
+    sittings = known.get("sittings", [])
     document = {
         "seed": config.seed,
         "data_seed": config.data_seed,
@@ -164,3 +167,11 @@ def record_provenance(folder: Path, config: Config, tasks: list[Task]) -> None:
         "sittings": [*sittings, artifacts.provenance()],
     }
     artifacts.write_json(path, document)
+
+
+def _difficulty(task: Task, known: dict[str, Any]) -> float | None:
+    """Of the data alone; counted once, since they do not change under a run."""
+    if "difficulty" in known:
+        found: float | None = known["difficulty"]
+        return found
+    return task_difficulty(task)

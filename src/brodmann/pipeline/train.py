@@ -1,5 +1,6 @@
 """Stage 1: tasks and a backbone → a trained model in `model/`."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ def check_methods(config: Config, command: str = "run") -> None:
     """
     from brodmann.data.samplers import check_sampler
     from brodmann.models.multitask import check_architecture
-    from brodmann.training.iat import IAT
+    from brodmann.training.iat import IAT, check_trained_heads
     from brodmann.training.processes import check_trackers
 
     for section in ("distill", "transfer", "adapt", "meta"):
@@ -36,11 +37,38 @@ def check_methods(config: Config, command: str = "run") -> None:
             raise InputError(f"[{section}]: this configuration is for `brodmann {section}`")
     if config.off is not None and command != "run":
         raise InputError(f"[off]: does not go with `brodmann {command}`")
-    if config.specialize is not None:
-        IAT(**config.specialize.model_dump())
     check_sampler(config.training.sampling, config.training.sampling_parameters)
     check_architecture(config.model.architecture, config.model.parameters)
+    if config.specialize is not None:
+        settings = IAT(**config.specialize.model_dump())
+        model = config.model
+        check_trained_heads(settings, model.architecture, model.freeze, model.gates or "")
     check_trackers(config.trackers)
+    _check_combinations(config, command)
+
+
+def _check_combinations(config: Config, command: str) -> None:
+    """Ways of training that do not go together."""
+    training, world = config.training, int(os.environ.get("WORLD_SIZE", "1"))
+    if training.aggregation is not None:
+        from brodmann.training.aggregation import check_together, make_weighting
+
+        special = config.specialize is not None
+        check_together(world, training.accumulation, special, training.sampling)
+        make_weighting(training.aggregation)  # says so if torchjd is missing
+    if training.sharding is not None:
+        from brodmann.training.sharding import check_sharding
+
+        check_sharding(
+            architecture=config.model.architecture,
+            gates=bool(config.model.gates) or config.off is not None,
+            specialized=config.specialize is not None,
+            aggregation=training.aggregation,
+            sampling=training.sampling,
+            distillation=command == "distill",
+            gradient_checkpointing=training.gradient_checkpointing,
+            world=world,
+        )
 
 
 def train(config: Config, base: Path, report: Any) -> Path:
@@ -66,7 +94,13 @@ def prepare(config: Config, base: Path, report: Any) -> tuple[list[Task], Any]:
         return tasks, None
     report("stage", {"text": f"loading {config.model.backbone}"})
     model = build_model(config, tasks)
-    return tasks, model if config.off is None else _with_heads_off(config.off, tasks, model, config)
+    if config.off is not None:
+        model = _with_heads_off(config.off, tasks, model, config)
+    if config.specialize is not None:
+        from brodmann.training.iat import IAT, check_specialization
+
+        check_specialization(model, IAT(**config.specialize.model_dump()))
+    return tasks, model
 
 
 def _with_heads_off(section: OffSection, tasks: list[Task], model: Any, config: Config) -> Any:

@@ -7,9 +7,17 @@ from typing import Any
 
 import numpy as np
 
+from brodmann.artifacts import read_json
 from brodmann.errors import InputError
 from brodmann.recipes import Numbers
 from brodmann.recipes.links import link_ahp, link_cnm, link_cra, link_dse
+from brodmann.recipes.readers_of_runs import (
+    adapted,
+    covsim_and_gain,
+    covsim_and_score,
+    few_shot,
+    zero_shot_starts,
+)
 
 Reader = Callable[[dict[str, Any]], Numbers]
 
@@ -118,16 +126,6 @@ def arm_dissociation(comparison: dict[str, Any]) -> Numbers:
     }
 
 
-def few_shot(summary: dict[str, Any]) -> Numbers:
-    """A row a start, a column a task with a number of examples."""
-    rows: Numbers = {}
-    for task, amounts in summary["tasks"].items():
-        for amount, starts in amounts.items():
-            for start, entry in starts.items():
-                rows.setdefault(start, {})[f"{task}, {amount}"] = _percent(entry["mean"][0])
-    return rows
-
-
 def relevance_words(found: dict[str, Any]) -> Numbers:
     return _relevance(found["words"])
 
@@ -181,41 +179,20 @@ def two_tasks_over_training(grid: dict[str, Any]) -> Numbers:
 
 
 def examples_over_training(grid: dict[str, Any]) -> Numbers:
-    """Examples of every task in each quarter of the training, first seed."""
+    """Examples of every task in each quarter of the training, first seed; and how hard its data
+    look by themselves (`analysis/difficulty.py`)."""
     rows: Numbers = {}
     for case, cells in _cases(grid).items():
         taken = [(e["step"], e["examples"]) for e in _log(grid, cells[0]) if "examples" in e]
+        data = read_json(_folder(grid, cells[0]) / "provenance.json")["data"]
         last = taken[-1][0]
         for task in cells[0]["splits"]["validation"]:
             counts = [0.0] * 4
             for step, examples in taken:
                 counts[min(3, 4 * (step - 1) // last)] += examples.get(task, 0)
-            rows[f"{case}: {task}"] = {f"quarter {n + 1}": value for n, value in enumerate(counts)}
+            row: dict[str, float | None] = {f"quarter {n + 1}": v for n, v in enumerate(counts)}
+            rows[f"{case}: {task}"] = {**row, "difficulty": data[task].get("difficulty")}
     return rows
-
-
-def covsim_and_score(found: dict[str, Any]) -> Numbers:
-    """A row a task: its mean CovSim with the others, and its score."""
-    result = found["covsim"]
-    return {
-        task: {"CovSim": _percent(mean), "score": _percent(found["scores"][task])}
-        for task, mean in zip(result["tasks"], result["mean"], strict=True)
-    }
-
-
-def zero_shot_starts(found: dict[str, Any]) -> Numbers:
-    """A row a start, a column a new task."""
-    rows: Numbers = {}
-    for task, starts in found["zero_shot"].items():
-        for start, scores in starts.items():
-            rows.setdefault(start, {})[task] = _percent(scores[found["metrics"][task]])
-    return rows
-
-
-def adapted(found: dict[str, Any]) -> Numbers:
-    """After training from the chosen start."""
-    scores = found["scores"]["validation"]
-    return {"trained": {task: _percent(entry["score"]) for task, entry in scores.items()}}
 
 
 def growing(grid: dict[str, Any]) -> Numbers:
@@ -274,6 +251,7 @@ READERS: dict[str, Reader] = {
         examples_over_training,
         link_cnm,
         covsim_and_score,
+        covsim_and_gain,
         zero_shot_starts,
         adapted,
         growing,
@@ -304,8 +282,12 @@ def _attention(pair: dict[str, Any]) -> Numbers:
 
 
 def _log(grid: dict[str, Any], cell: dict[str, Any]) -> list[dict[str, Any]]:
-    path = Path(grid["output"]) / "cells" / cell["fingerprint"] / "log.jsonl"
+    path = _folder(grid, cell) / "log.jsonl"
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def _folder(grid: dict[str, Any], cell: dict[str, Any]) -> Path:
+    return Path(grid["output"]) / "cells" / str(cell["fingerprint"])
 
 
 def _square(grid: dict[str, Any], key: str) -> Numbers:

@@ -4,9 +4,8 @@ Every rule reads stored numbers and says which; a measurement that is missing ma
 (or proposes to measure it).
 """
 
-from typing import Any
-
 from brodmann.reporting.blocks import counted, interval, listed, mean_spread, percent, points
+from brodmann.reporting.gains import sharing_arm, single_arm, single_differences
 from brodmann.reporting.record import Record, Study
 from brodmann.results import LOWER_IS_BETTER, Dissociation
 
@@ -26,46 +25,28 @@ Reasoned = tuple[str, str]  # what, why
 
 def sharing(study: Study) -> list[Reasoned]:
     """What each task gains or loses by sharing, where single-task runs stand beside."""
-    found = []
-    comparison = study.comparison
-    for task, (difference, ends) in single_differences(comparison).items():
-        assert comparison is not None
-        seeds = min(len(comparison["arms"][arm]["seeds"]) for arm in ("single", "multi"))
-        unsure = [arm for arm in ("single", "multi") if _arm_unlearnt(study, arm, task)]
+    found: list[Reasoned] = []
+    single, other = single_arm(study), sharing_arm(study)
+    if study.comparison is None or single is None or other is None:
+        return found
+    arms = study.comparison["arms"]
+    for task, (difference, ends) in single_differences(study).items():
+        seeds = min(len(arms[arm]["seeds"]) for arm in (single, other))
+        unsure = [arm for arm in (single, other) if _arm_unlearnt(study, arm, task)]
         if ends[0] > 0:
             words = f"{task} gains by sharing"
         elif ends[1] < 0:
             words = f"{task} loses by sharing"
         else:
             words = f"{task}: no clear difference"
-        reason = f"{points(difference)} points against single-task training {interval(ends)}"
+        named = "" if other == "multi" else f" of {other}"
+        reason = f"{points(difference)} points{named} against single-task training {interval(ends)}"
         reason += f", {counted(seeds, 'seed')}"
         if seeds < FEW_SEEDS:
             reason += ": an indication, another seed may turn it"
         if unsure:
             reason += f"; hardly learnt in {' and '.join(unsure)}, so this says little"
         found.append((words, reason))
-    return found
-
-
-def single_differences(comparison: dict[str, Any] | None) -> dict[str, tuple[float, Any]]:
-    """task → (multi-task minus single-task, its interval), more is better; empty where unknown."""
-    if comparison is None or not {"single", "multi"} <= set(comparison["arms"]):
-        return {}
-    arms = comparison["arms"]
-    if comparison["baseline"] == "multi":
-        side, sign = arms["single"]["against"]["per_task"], -1
-    elif comparison["baseline"] == "single":
-        side, sign = arms["multi"]["against"]["per_task"], 1
-    else:
-        return {}
-    found = {}
-    metrics = comparison.get("metrics") or [""] * len(comparison["tasks"])
-    for task, metric in zip(comparison["tasks"], metrics, strict=True):
-        if metric in LOWER_IS_BETTER:
-            continue
-        low, high = sorted(sign * end for end in side[task]["interval"])
-        found[task] = (sign * side[task]["difference"], (low, high))
     return found
 
 
@@ -245,9 +226,7 @@ def next_steps(study: Study) -> list[Reasoned]:
     result = run.dissociation
     special = any("specialize" in other.settings for other in study.runs)
     several = study.comparison is not None or len(study.runs) > 1
-    losing = [
-        task for task, (_, ends) in single_differences(study.comparison).items() if ends[1] < 0
-    ]
+    losing = [task for task, (_, ends) in single_differences(study).items() if ends[1] < 0]
     if losing:
         along = "" if special else ", or along the map with [specialize]"
         found.append(

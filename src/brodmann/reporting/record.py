@@ -31,6 +31,7 @@ class Record:
     dissociation: Dissociation | None = None
     measures: dict[str, Any] = field(default_factory=dict)  # what else was measured, by its file
     gates: list[list[float]] | None = None  # the model's own, (layer, head)
+    arm: str = ""  # of the comparison it is part of
 
     @property
     def tasks(self) -> list[str]:

@@ -11,6 +11,7 @@ from brodmann.reporting.figures import short
 Numbers = dict[str, dict[str, float | None]]  # row → column → value
 SHADES = ("#1f4e79", "#c0392b", "#4a7c59", "#b8860b", "#6c5b7b", "#557a95", "#8c564b", "#555555")
 NO_PAIR = ("Pearson r, p", "Spearman ρ, p")  # how rows under the pairs begin
+ASIDE = "difficulty"  # a column beside the points in time that is none
 
 
 def draw_view(view: dict[str, Any], ours: Numbers) -> Any:
@@ -47,6 +48,7 @@ def _lines(
     axes: Any, ours: Numbers, paper: Numbers, rows: Sequence[str], columns: Sequence[str]
 ) -> None:
     """A line a row over the columns in their order; the paper's dotted."""
+    columns = [column for column in columns if column != ASIDE]
     for place, row in enumerate(rows):
         shade = SHADES[place % len(SHADES)]
         for numbers, style in ((ours, "-"), (paper, ":")):

@@ -45,6 +45,7 @@ from brodmann.results import Head, HeadScores, share_of
 
 VARIANTS = ("important", "random", "ticket_share", "prune")
 MOMENTS = ("exp_avg", "exp_avg_sq")
+FROZEN = "specialize: all attention is frozen, so no head can be trained"
 ALL_TASKS = "all tasks"  # under `prune` one choice of heads holds for every task
 
 
@@ -95,21 +96,53 @@ class IAT:
         return int((1 - Fraction(str(self.share))) * steps)
 
 
+def check_trained_heads(settings: IAT, architecture: str, freeze: float | str, gates: str) -> None:
+    """What the settings of a model alone say: whether there is a head that could move."""
+    if settings.is_plain or settings.variant == "prune" or gates == "trained":
+        return
+    if architecture == "adapters":
+        raise InputError(
+            "specialize: the backbone of architecture 'adapters' is frozen, so no head can be "
+            "trained: it goes with every other architecture"
+        )
+    if freeze in ("encoder", 1):
+        raise InputError(FROZEN)
+
+
+def check_specialization(model: Any, settings: IAT) -> None:
+    """What is not possible with this model, before the first step."""
+    if settings.is_plain:
+        return
+    check_trained_heads(settings, model.settings.architecture, 0.0, model.settings.gates)
+    for bare in bare_models(model):
+        family_of(bare)
+        if settings.variant == "prune":
+            check_removable(bare, [])
+    if settings.variant == "prune":
+        check_apart(bare_models(model))
+    elif not _some_head_trains(model, settings):
+        raise InputError(FROZEN)
+    total = int(np.prod(head_shape(bare_models(model)[0])))
+    if share_of(settings.alpha, total) < 1:
+        raise InputError(f"alpha = {settings.alpha} of {total} heads is less than one head")
+
+
+def _some_head_trains(model: Any, settings: IAT) -> bool:
+    free = None if model.gates is None else model.gates.free
+    return (free is not None and free.requires_grad) or any(
+        slices.parameter.requires_grad
+        for bare in bare_models(model)
+        for slices in head_slices(bare, settings.projections)
+    )
+
+
 class Specialization:
     """One run's choice of heads, and what keeps the others where they are."""
 
     def __init__(self, model: Any, settings: IAT, steps: int) -> None:
         self.model, self.settings = model, settings
         self.begins = settings.switch(steps)
-        for bare in bare_models(model):  # what is not possible, before the first step
-            family_of(bare)
-            if settings.variant == "prune":
-                check_removable(bare, [])
-        if settings.variant == "prune":
-            check_apart(bare_models(model))
-        total = int(np.prod(head_shape(bare_models(model)[0])))
-        if share_of(settings.alpha, total) < 1:
-            raise InputError(f"alpha = {settings.alpha} of {total} heads is less than one head")
+        check_specialization(model, settings)
         self.heads: dict[str, list[Head]] | None = None  # None before the switch
         self.task = ""  # whose batch is being read
         self._parts: list[_Part] = []
@@ -174,8 +207,6 @@ class Specialization:
             masks = {name: _mask(chosen, shape) for name, chosen in self.heads.items()}
             found[id(free)] = (gate_slices(free, shape), masks)
         self._parts = [_Part(self, slices, masks) for slices, masks in found.values()]
-        if not self._parts:
-            raise InputError("specialize: all attention is frozen, so no head can be trained")
 
     @contextlib.contextmanager
     def step(self, tasks: Sequence[str], optimizer: torch.optim.Optimizer) -> Iterator[None]:

@@ -81,9 +81,9 @@ class Loop:
         self.parameters = model.parameter_counts()
         self.shards: Any = None
         if options.sharding is not None:
-            from brodmann.training.sharding import Shards, check_sharding
+            from brodmann.training.sharding import Shards, check_sharded_model
 
-            check_sharding(model, options, self.world, objective)
+            check_sharded_model(model, options, self.world, objective)
             self.shards = Shards(model, self.device, self.world)
             self.trained = self.shards.split
         optimizer = make_optimizer(self.trained, options.learning_rate, options.weight_decay)

@@ -30,16 +30,26 @@ from brodmann.models.multitask import MultiTaskModel, Outputs
 from brodmann.training.options import Options
 
 
-def check_sharding(model: MultiTaskModel, options: Options, world: int, objective: Any) -> None:
+def check_sharding(
+    *,
+    architecture: str,
+    gates: bool,
+    specialized: bool,
+    aggregation: str | None,
+    sampling: str,
+    distillation: bool,
+    gradient_checkpointing: bool,
+    world: int,
+) -> None:
     """What has been shown to work; anything else is refused before it goes wrong."""
     refused = {
-        f'architecture = "{model.settings.architecture}"': model.settings.architecture != "shared",
-        "gates of the model": bool(model.settings.gates),
-        "specialize": options.specialize is not None,
-        "aggregation": options.aggregation is not None,
-        f'sampling = "{UNCERTAINTY}"': options.sampling == UNCERTAINTY,
-        "distillation": objective is not None,
-        "gradient_checkpointing": any(m.is_gradient_checkpointing for m in model.bare_models()),
+        f'architecture = "{architecture}"': architecture != "shared",
+        "gates of the model": gates,
+        "specialize": specialized,
+        "aggregation": aggregation is not None,
+        f'sampling = "{UNCERTAINTY}"': sampling == UNCERTAINTY,
+        "distillation": distillation,
+        "gradient_checkpointing": gradient_checkpointing,
     }
     for what, wrong in refused.items():
         if wrong:
@@ -48,6 +58,21 @@ def check_sharding(model: MultiTaskModel, options: Options, world: int, objectiv
         raise InputError(
             "sharding needs several processes: torchrun --nproc_per_node N -m brodmann train CONFIG"
         )
+
+
+def check_sharded_model(
+    model: MultiTaskModel, options: Options, world: int, objective: Any
+) -> None:
+    check_sharding(
+        architecture=model.settings.architecture,
+        gates=bool(model.settings.gates),
+        specialized=options.specialize is not None,
+        aggregation=options.aggregation,
+        sampling=options.sampling,
+        distillation=objective is not None,
+        gradient_checkpointing=any(m.is_gradient_checkpointing for m in model.bare_models()),
+        world=world,
+    )
 
 
 class _Losses(nn.Module):

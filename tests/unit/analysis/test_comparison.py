@@ -82,6 +82,16 @@ def test_arms_over_seeds() -> None:
     assert compare(arms, baseline="plain", resamples=500) == result
 
 
+def test_only_common_tasks_are_compared_and_equal_ones_count_as_no_worse() -> None:
+    same = a_run(0, 0.5)
+    fewer = Run("fewer", 0, {"first": SPECS["first"]}, {"first": same.outcomes["first"]})
+    result = compare({"a": [same], "b": [fewer]}, baseline="a", resamples=50)
+    assert result["tasks"] == ["first"] and result["left_out"] == ["second"]
+    against = result["arms"]["b"]["against"]
+    counts = (against["improved"], against["at_least_as_good"], against["worse"])
+    assert counts == (0, 1, 0)
+
+
 def test_tasks_may_stand_in_another_order() -> None:
     turned = {name: SPECS[name] for name in reversed(SPECS)}
     arms = {"a": [a_run(0, 0.5)], "b": [a_run(1, 0.6, specs=turned)]}
@@ -104,12 +114,12 @@ def test_few_seeds_give_no_verdict() -> None:
 
 def test_runs_that_cannot_be_compared_are_named() -> None:
     short = {"first": np.ones((10, 1)), "second": np.ones((200, 5))}
-    other = {"first": SPECS["first"]}
+    other = {"third": SPECS["first"]}
     for runs, message in (
         ({"a": [a_run(0, 0.5)], "b": [a_run(0, 0.5, outcomes=short)]}, "judged on other examples"),
         (
             {"a": [a_run(0, 0.5)], "b": [a_run(0, 0.5, specs=other)]},
-            "has the tasks first, expected",
+            "r: was judged on third, the others on first, second: no task is common to all",
         ),
         ({"a": [a_run(0, 0.5)], "b": []}, "arm 'b' has no run"),
     ):

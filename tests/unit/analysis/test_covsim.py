@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import brodmann as bm
 from brodmann.analysis import covsim, difficulty
 from brodmann.analysis.covsim import covsim_matrix
-from brodmann.analysis.difficulty import hellinger
+from brodmann.analysis.difficulty import hellinger, task_difficulty
 
 
 def literal(x: np.ndarray, y: np.ndarray, kept: float = 0.99) -> float:
@@ -83,3 +83,28 @@ def test_difficulty_of_nothing_is_refused() -> None:
         difficulty(["a", "b"], [1, 1])
     with pytest.raises(bm.InputError, match="2 texts and 1 labels"):
         difficulty(["a", "b"], [1])
+    for texts, labels, message in (
+        ("ab", ["x", "y"], "expected lists of texts and labels, found one text"),
+        (["a", None], [0, 1], "expected texts, found None"),
+        (["a", "b"], [["x"], ["y"]], "expected one label a text, found"),
+    ):
+        with pytest.raises(bm.InputError, match=message):
+            difficulty(texts, labels)  # type: ignore[arg-type]
+
+
+def test_inputs_that_do_not_fit_together_are_refused() -> None:
+    with pytest.raises(bm.InputError, match="different sizes, 2 and 3"):
+        covsim(np.eye(2), np.eye(3))
+    with pytest.raises(bm.InputError, match="expected \\(text, size\\) of finite numbers"):
+        covsim([["a", "b"]], np.eye(2))  # type: ignore[arg-type]
+
+
+def test_difficulty_of_a_task_is_that_of_its_training_texts() -> None:
+    rows = [{"t": f"{'good' if i % 2 else 'bad'} {i}", "u": "more", "y": i % 2} for i in range(12)]
+    task = bm.load_task(
+        "t", kind="classification", text="t", text_pair="u", label="y", train=rows, validation=rows
+    )
+    expected = difficulty([f"{row['t']} more" for row in rows], [row["y"] for row in rows])
+    assert task_difficulty(task) == pytest.approx(expected["difficulty"])
+    value = bm.load_task("v", kind="regression", text="t", label="y", train=rows, validation=rows)
+    assert task_difficulty(value) is None

@@ -20,13 +20,20 @@ def literal(
 ) -> set[tuple[int, int]]:
     """Algorithm 1, one candidate after the other."""
     tasks = len(entropies)
-    batch = set()
-    last = 1 if any(one is not None for one in entropies) else 0
+    batch: set[tuple[int, int]] = set()
+    takes: dict[int, int] = {}
+    some = any(one is not None for one in entropies)
+    last = 1 if some and b > 1 else 0
     for task, one in enumerate(entropies):
         if one is None:  # no entropy: a fixed number of places, from all over its candidates
-            take = min(max(1, b // tasks), counts[task], max(0, b - len(batch) - last))
-            batch |= {(task, number * counts[task] // take) for number in range(take)}
-    left = max(0, b - len(batch))
+            takes[task] = min(max(1, b // tasks), counts[task], b - sum(takes.values()) - last)
+    task = 0
+    while not some and sum(takes.values()) < min(b, sum(counts)):  # what is left goes round
+        takes[task % tasks] += takes[task % tasks] < counts[task % tasks]
+        task += 1
+    for task, take in takes.items():
+        batch |= {(task, number * counts[task] // take) for number in range(take)}
+    left = b - len(batch)
     scored = []
     u = {
         task: [h / bound if bound > 0 else 0.0 for h, bound in one]
@@ -93,6 +100,24 @@ def test_places_without_entropy_move_on_and_leave_room() -> None:
     tight = [chosen([None, None, None, found[1]], [4, 4, 4, 4], 2, turn=turn) for turn in range(3)]
     assert all(len(places[3]) == 1 and sum(map(len, places)) == 2 for places in tight)
     assert {task for places in tight for task in range(3) if len(places[task])} == {0, 1, 2}
+
+
+def test_regressions_alone_fill_the_batch_and_one_place_goes_round() -> None:
+    taken = [chosen([None] * 3, [8, 8, 8], 8, turn=turn) for turn in range(3)]
+    assert [[len(own) for own in places] for places in taken] == [[3, 3, 2], [2, 3, 3], [3, 2, 3]]
+    assert [len(own) for own in chosen([None] * 2, [1, 8], 6)] == [1, 5]  # a small task has no more
+    one = [chosen([None, (np.ones(4), np.ones(4)), None], [4] * 3, 1, turn=t) for t in range(6)]
+    assert all(sum(map(len, places)) == 1 for places in one)
+    assert {task for places in one for task in range(3) if len(places[task])} == {0, 1, 2}
+    assert len(one[0][0]) == 1
+
+
+def test_the_share_of_all_data_counts_distinct_examples() -> None:
+    stream = a_stream()
+    stream.used[0][:5], stream.used[1][:1] = True, True
+    facts = stream.log_facts(["a", "b"])
+    assert facts["used"] == {"a": 0.5, "b": pytest.approx(1 / 7)}
+    assert facts["used_of_all"] == pytest.approx(6 / 17)
 
 
 def shannon(probabilities: Any) -> float:

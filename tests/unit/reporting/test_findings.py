@@ -12,8 +12,8 @@ from brodmann.reporting.findings import (
     next_steps,
     separation,
     sharing,
-    single_differences,
 )
+from brodmann.reporting.gains import single_differences
 from brodmann.reporting.record import Study, read_record
 from brodmann.reporting.sections.answer import score_table
 
@@ -39,7 +39,7 @@ def compared(baseline: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("baseline", ["multi", "single"])
 def test_sharing_is_multi_minus_single_whichever_is_the_baseline(baseline: str) -> None:
-    found = single_differences(compared(baseline))
+    found = single_differences(Study("s", [], compared(baseline)))
     assert found["a"][0] == pytest.approx(-0.03)
     assert found["a"][1] == pytest.approx((-0.05, -0.01))
     told = sharing(Study("s", [], compared(baseline)))

@@ -16,7 +16,9 @@ from brodmann.errors import InputError
 from brodmann.pipeline.report import read_study, report_on
 from brodmann.reporting.blocks import Bars, Lines, Matrix
 from brodmann.reporting.charts import lines, style, ticks
+from brodmann.reporting.gains import sharing_arm, single_arm
 from brodmann.reporting.html import bar_places, column_names, embedded, ownership, page
+from brodmann.reporting.record import Record, Study
 from brodmann.reporting.sections import covsim, sections
 from brodmann.results import HeadScores
 
@@ -269,6 +271,7 @@ def test_relations_and_new_tasks_have_their_sections(tmp_path: Path) -> None:
     assert found["relations"].blocks[1].values[0] == [0.5, 0.2]
     rows = [list(row) for row in found["new-tasks"].blocks[0].rows]
     assert rows == [["a", "25.0"], ["random", "75.0"], ["after training", "90.0"]]
+    study.runs[0].arm = "multi"
     study.comparison = {
         "tasks": ["a", "b"], "metrics": ["accuracy"] * 2, "baseline": "multi",
         "arms": {"multi": {"against": None}, "single": {"against": {"per_task": {
@@ -279,3 +282,41 @@ def test_relations_and_new_tasks_have_their_sections(tmp_path: Path) -> None:
     scatter = again.blocks[2]
     assert list(scatter.points[0]) == [0.2, 2.0, "a"]
     assert "circle" in page("x", "", [again])
+
+
+def test_gains_of_every_run_with_covsim_over_the_one_with_encoders_of_its_own() -> None:
+    """Whatever the runs are called, and whichever is the baseline."""
+
+    def record(arm: str, architecture: str, mean: list[float]) -> Record:
+        found = {"tasks": ["a", "b"], "examples": 5, "covsim": [[0.5] * 2] * 2, "mean": mean}
+        settings = {"model": {"architecture": architecture}}
+        return Record(arm, settings, "", {}, measures={"covsim": found}, arm=arm)
+
+    runs = [
+        record("apart", "single", [0.9, 0.9]),
+        record("together", "shared", [0.2, 0.3]),
+        record("conditioned", "ca_mtl", [0.4, 0.5]),
+    ]
+    scores = {"apart": (0.5, 0.6), "together": (0.52, 0.61), "conditioned": (0.55, 0.58)}
+    for baseline in scores:
+        arms: dict[str, Any] = {}
+        for arm, values in scores.items():
+            per_task = {t: (value, None) for t, value in zip("ab", values, strict=True)}
+            differences = [v - b for v, b in zip(values, scores[baseline], strict=True)]
+            tested = {
+                t: {"difference": d, "interval": [d, d]}
+                for t, d in zip("ab", differences, strict=True)
+            }
+            against = None if arm == baseline else {"per_task": tested}
+            arms[arm] = {"per_task": per_task, "against": against, "seeds": [0]}
+        comparison = {"tasks": ["a", "b"], "metrics": ["accuracy"] * 2, "arms": arms}
+        study = Study("s", runs, {**comparison, "baseline": baseline})
+        points = covsim.gain_points(study)
+        assert [(x, round(y, 6), name) for x, y, name in points] == [
+            (0.2, 2.0, "a (together)"),
+            (0.3, 1.0, "b (together)"),
+            (0.4, 5.0, "a (conditioned)"),
+            (0.5, -2.0, "b (conditioned)"),
+        ]
+        shared = "together" if baseline == "apart" else baseline
+        assert sharing_arm(study) == shared and single_arm(study) == "apart"

@@ -297,3 +297,31 @@ def test_wrong_settings_are_named(tasks_of_every_kind: list[Any]) -> None:
         bm.fit(build(tasks_of_every_kind), tasks_of_every_kind, specialize={"alpha": 0.3})
     assert IAT(delta=0.1).switch(10) == 9 and IAT(delta=0.9).switch(10) == 1  # exact shares
     assert IAT(delta=0.15).switch(7) == 5
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"architecture": "adapters"}, "the backbone of architecture 'adapters' is frozen"),
+        ({"freeze": "encoder"}, "all attention is frozen, so no head can be trained"),
+        ({"freeze": 1.0}, "all attention is frozen, so no head can be trained"),
+    ],
+)
+def test_where_no_head_trains_it_is_refused_before_the_first_step(
+    tasks_of_every_kind: list[Any], options: dict[str, Any], message: str
+) -> None:
+    tasks = tasks_of_every_kind[:2]
+    steps = []
+    with pytest.raises(bm.InputError, match=message):
+        bm.fit(
+            build(tasks, **options),
+            tasks,
+            epochs=1,
+            specialize=IAT(),
+            report=lambda event, _: steps.append(event) if event == "step" else None,
+        )
+    assert not steps
+    # Nothing is chosen at all, or whole heads are cut: both go with a frozen backbone.
+    Specialization(build(tasks, **options), IAT(variant="prune"), steps=10)
+    Specialization(build(tasks, **options), IAT(alpha=1.0), steps=10)
+    Specialization(build(tasks, gates="trained", **options), IAT(), steps=10)

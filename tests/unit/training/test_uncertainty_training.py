@@ -10,6 +10,7 @@ from safetensors.torch import load_file
 
 import brodmann as bm
 from brodmann.errors import Interrupted
+from brodmann.models import ARCHITECTURES
 
 OPTIONS: dict[str, Any] = {
     "epochs": 1, "max_steps": 8, "batch_size": 10, "sampling": "uncertainty", "learning_rate": 1e-3,
@@ -17,12 +18,13 @@ OPTIONS: dict[str, Any] = {
 
 
 def build(tasks: list[Any], architecture: str = "shared") -> Any:
+    parameters = {"size": 8} if architecture in ("pals", "adapters") else {}
     return bm.MultiTaskModel.from_pretrained(
-        "builtin:tiny", tasks, architecture=architecture, max_length=32
+        "builtin:tiny", tasks, architecture=architecture, parameters=parameters, max_length=32
     )
 
 
-@pytest.mark.parametrize("architecture", ["shared", "single", "ca_mtl"])
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_every_kind_trains_and_the_log_tells_what_was_taken(
     tasks_of_every_kind: list[Any], tmp_path: Path, architecture: str
 ) -> None:

@@ -57,15 +57,18 @@ def scores(result: dict[str, Any]) -> Table:
     )
     rows.append(["spread over tasks", *(mean_spread(f["task_sigma"]) for f in arms.values())])
     rows.append(["D", *(mean_spread(facts["dissociation"]) for facts in arms.values())])
-    better = [
-        "" if facts["against"] is None else str(facts["against"]["improved"])
-        for facts in arms.values()
-    ]
-    rows.append([f"tasks better than {result['baseline']}", *better])
+    for words, key in (("better than", "improved"), ("at least as good as", "at_least_as_good")):
+        counts = [
+            "" if facts["against"] is None else str(facts["against"].get(key, "–"))
+            for facts in arms.values()
+        ]
+        rows.append([f"tasks {words} {result['baseline']}", *counts])
     caption = (
         "Scores (%), mean ± standard deviation over seeds. Spread over tasks: the standard "
         "deviation of an arm's scores over its tasks; D: dissociation."
     )
+    if left_out := result.get("left_out"):
+        caption += f" Not in every run, and left out: {', '.join(left_out)}."
     return Table(["task", *arms], rows, caption)
 
 

@@ -4,7 +4,7 @@
 from typing import Any
 
 from brodmann.reporting.blocks import Matrix, Scatter, Section, Words
-from brodmann.reporting.findings import single_differences
+from brodmann.reporting.gains import gains, runs_by_arm
 from brodmann.reporting.record import Study
 
 
@@ -29,13 +29,7 @@ def section(study: Study) -> Section | None:
             [[value / most for value in row] for row in matrix],
         ),
     ]
-    gains = single_differences(study.comparison)
-    points = [
-        (mean, 100 * gains[task][0], task)
-        for task, mean in zip(found["tasks"], found["mean"], strict=True)
-        if task in gains
-    ]
-    if len(points) > 1:
+    if len(points := gain_points(study)) > 1:
         blocks.append(
             Scatter(
                 points,
@@ -46,3 +40,19 @@ def section(study: Study) -> Section | None:
             )
         )
     return Section("relations", "How the tasks' inputs relate", blocks)
+
+
+def gain_points(study: Study) -> list[tuple[float, float, str]]:
+    """(CovSim, gain in points, task) of every way of training that has CovSim, the single-task one
+    apart; the name of the way stands beside the task where there are several."""
+    measured = {
+        arm: (run.measures["covsim"], found)
+        for arm, run in runs_by_arm(study, "covsim").items()
+        if (found := gains(study, arm))
+    }
+    return [
+        (mean, 100 * found[task], task if len(measured) == 1 else f"{task} ({arm})")
+        for arm, (similarity, found) in measured.items()
+        for task, mean in zip(similarity["tasks"], similarity["mean"], strict=True)
+        if task in found
+    ]

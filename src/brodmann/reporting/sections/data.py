@@ -34,10 +34,15 @@ def views(run: Record) -> list[Any]:
                 source + (" (generated)" if facts.get("generated") else ""),
                 *(f"{sizes[s]:,}" if s in sizes else "–" for s in ("train", "validation", "test")),
                 "–" if cut is None else f"{100 * cut:.1f} %",
+                "–" if (hard := facts.get("difficulty")) is None else f"{hard:.2f}",
             )
         )
-    columns = ("task", "source", "train", "validation", "test", "texts cut")
-    caption = "Examples of each split, and the share of texts cut at max_length."
+    columns = ("task", "source", "train", "validation", "test", "texts cut", "difficulty")
+    caption = (
+        "Examples of each split, the share of texts cut at max_length, and how hard a "
+        "classification looks from its data alone (classes, their imbalance, word overlap, variety "
+        "of words; more is harder)."
+    )
     blocks: list[Any] = [Table(columns, rows, caption)]
     notes = [
         (f"{task}: {note}" if not note.startswith(task) else note, "")

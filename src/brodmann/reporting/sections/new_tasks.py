@@ -1,9 +1,9 @@
 """New tasks for a trained model: what each start scores before any training (Pilault et al. 2021,
-Table 8), and after it."""
+Table 8), after it (Table 3), and what became of the tasks it had."""
 
 from typing import Any
 
-from brodmann.reporting.blocks import Section, Table, percent
+from brodmann.reporting.blocks import Section, Table, counted, percent, points
 from brodmann.reporting.record import Study
 
 
@@ -30,4 +30,35 @@ def section(study: Study) -> Section | None:
     columns = ["start", *(f"{task}: {found['metrics'][task]} (%)" for task in tasks)]
     heads = "its own new output head" if found["head"] == "new" else "the start's output head"
     caption = f"New tasks on a trained model, started like each of its tasks, with {heads}."
-    return Section("new-tasks", "New tasks", [Table(columns, rows, caption)])
+    blocks = [Table(columns, rows, caption)]
+    if "shares" in found:
+        blocks.append(by_share(found, tasks))
+    if found.get("old", {}).get("after"):
+        blocks.append(old_tasks(found["old"]))
+    return Section("new-tasks", "New tasks", blocks)
+
+
+def by_share(found: dict[str, Any], tasks: list[str]) -> Table:
+    rows = [
+        [
+            share,
+            *(f"{percent(row['scores'][t])} ({counted(row['examples'][t], 'example')})"
+              for t in tasks),
+        ]
+        for share, row in found["shares"].items()
+    ]  # fmt: skip
+    columns = ["training data", *(f"{task}: {found['metrics'][task]} (%)" for task in tasks)]
+    caption = (
+        "Trained from the start once for each share of the data, larger shares holding the smaller."
+    )
+    return Table(columns, rows, caption)
+
+
+def old_tasks(old: dict[str, Any]) -> Table:
+    rows = [
+        [f"{task} ({old['metrics'][task]})", percent(before), percent(old["after"][task]),
+         points(old["after"][task] - before)]
+        for task, before in old["before"].items()
+    ]  # fmt: skip
+    caption = "The model's old tasks (%, validation) before and after the new ones were learnt."
+    return Table(("old task", "before", "after", "change"), rows, caption)

@@ -37,6 +37,8 @@ def section(study: Study) -> Section | None:
         (task, f"{taken.get(task, 0):,}", f"{100 * used.get(task, 0.0):.1f} %")
         for task in run.tasks
     ]
+    if (whole := entries[-1].get("used_of_all")) is not None:
+        rows.append(("all", f"{sum(taken.values()):,}", f"{100 * whole:.1f} %"))
     caption = "Examples trained on (with repeats), and the share of a task's data they came from."
     blocks.append(Table(("task", "examples", "data used"), rows, caption))
     return Section("sampling", "Sampling by uncertainty", blocks)

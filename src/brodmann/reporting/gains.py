@@ -1,0 +1,74 @@
+"""What tasks gain by being trained together: every way of training against the single-task one.
+
+The single-task run is known by `architecture = "single"` in its configuration, whatever its name.
+"""
+
+from typing import Any
+
+from brodmann.reporting.record import Record, Study
+from brodmann.results import LOWER_IS_BETTER
+
+
+def single_arm(study: Study) -> str | None:
+    """The arm whose tasks have encoders of their own."""
+    if study.comparison is None:
+        return None
+    arms = study.comparison["arms"]
+    for run in study.runs:
+        if run.settings.get("model", {}).get("architecture") == "single" and run.arm in arms:
+            return run.arm
+    return "single" if "single" in arms else None
+
+
+def sharing_arm(study: Study) -> str | None:
+    """The arm held against it, with intervals: these are of differences with the baseline."""
+    single = single_arm(study)
+    if single is None or study.comparison is None:
+        return None
+    arms, baseline = study.comparison["arms"], study.comparison["baseline"]
+    if baseline != single:
+        return str(baseline)
+    return next((arm for arm in ("multi", *arms) if arm in arms and arm != single), None)
+
+
+def single_differences(study: Study) -> dict[str, tuple[float, Any]]:
+    """task → (training together minus single-task, its interval); empty where unknown."""
+    single, other = single_arm(study), sharing_arm(study)
+    if single is None or other is None or study.comparison is None:
+        return {}
+    arms = study.comparison["arms"]
+    turned = study.comparison["baseline"] != single
+    side, sign = (arms[single], -1) if turned else (arms[other], 1)
+    found = {}
+    for task in _scored(study.comparison):
+        entry = side["against"]["per_task"][task]
+        low, high = sorted(sign * end for end in entry["interval"])
+        found[task] = (sign * entry["difference"], (low, high))
+    return found
+
+
+def gains(study: Study, arm: str) -> dict[str, float]:
+    """task → what this arm scores above the single-task one, means over seeds."""
+    single = single_arm(study)
+    if single is None or study.comparison is None or arm == single:
+        return {}
+    if arm == sharing_arm(study):
+        return {task: difference for task, (difference, _) in single_differences(study).items()}
+    own, alone = (study.comparison["arms"][one]["per_task"] for one in (arm, single))
+    return {task: own[task][0] - alone[task][0] for task in _scored(study.comparison)}
+
+
+def runs_by_arm(study: Study, measure: str) -> dict[str, Record]:
+    """The first run of every arm that has a measurement."""
+    found: dict[str, Record] = {}
+    for run in study.runs:
+        if study.comparison and run.arm in study.comparison["arms"] and measure in run.measures:
+            found.setdefault(run.arm, run)
+    return found
+
+
+def _scored(comparison: dict[str, Any]) -> list[str]:
+    """Tasks where more is better: an error has no points to gain."""
+    metrics = comparison.get("metrics") or [""] * len(comparison["tasks"])
+    pairs = zip(comparison["tasks"], metrics, strict=True)
+    return [task for task, metric in pairs if metric not in LOWER_IS_BETTER]
