@@ -27,7 +27,7 @@ tasks = [
 [model]
 backbone = "builtin:tiny"
 [training]
-epochs = 6
+epochs = 3
 batch_size = 4
 learning_rate = 1e-3
 checkpoint_every = 10
@@ -113,7 +113,7 @@ def test_plain_and_iat_share_their_first_steps(tmp_path: Path, command: Command)
     found, taken = {}, {}
     for name, words in (("order", ()), ("ray", ("--engine", "ray", "--workers", "2"))):
         study = written(tmp_path / name)
-        text = study.read_text().replace("epochs = 6", "epochs = 1").partition("vary")[0]
+        text = study.read_text().replace("epochs = 3", "epochs = 1").partition("vary")[0]
         study.write_text(text + cases, encoding="utf-8")
         code, out, err = command("grid", study, *words)
         assert code == 0, out + err
@@ -130,7 +130,7 @@ def test_plain_and_iat_share_their_first_steps(tmp_path: Path, command: Command)
         assert taken[name, None] == 10 and taken[name, ("ticket_share", 0.1)] == 10
         assert taken[name, ("important", 0.5)] == 30 and taken[name, ("important", 0.25)] == 40
     alone = written(tmp_path / "alone")
-    text = alone.read_text().replace("epochs = 6", "epochs = 1").partition("vary")[0]
+    text = alone.read_text().replace("epochs = 3", "epochs = 1").partition("vary")[0]
     alone.write_text(text + cases.replace("[{}, ", "["), encoding="utf-8")
     one = '[{ "specialize.delta" = 0.5, "specialize.examples" = 8 }]'
     alone.write_text(text + f"cases = {one}", encoding="utf-8")
@@ -155,7 +155,7 @@ def test_failed_cells_are_tried_again_on_request(
 
     monkeypatch.setattr(grid, "run", sometimes)
     study = written(tmp_path)
-    text = study.read_text().replace("epochs = 6", "epochs = 1").partition("vary")[0]
+    text = study.read_text().replace("epochs = 3", "epochs = 1").partition("vary")[0]
     study.write_text(text + "vary = { seed = [0] }", encoding="utf-8")
     code, out, err = command("grid", study, "--retries", "1")
     assert code == 1 and tries == [0, 0] and "1 of 1 cells failed" in err

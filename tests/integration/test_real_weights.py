@@ -61,9 +61,9 @@ def test_known_structure_is_found_in_the_heads() -> None:
     names = ("sentiment", "opinion", "entities")
     tasks = bm.load_tasks([{"use": f"builtin/{name}", "limit": limit} for name in names])
     model = bm.MultiTaskModel.from_pretrained("builtin:minilm", tasks, max_length=64)
-    bm.fit(model, tasks, epochs=3, learning_rate=2e-4, precision="bf16", batch_size=16)
-    scores = bm.head_importance(model, tasks, examples=100, precision="bf16")
-    result = bm.dissociation(model, tasks, scores, draws=0, resamples=200, precision="bf16")
+    bm.fit(model, tasks, epochs=3, learning_rate=2e-4, precision="auto", batch_size=16)
+    scores = bm.head_importance(model, tasks, examples=100, precision="auto")
+    result = bm.dissociation(model, tasks, scores, draws=0, resamples=200, precision="auto")
     assert not result.undertrained and not result.undefined
     twins = [result.pairwise[0][1], result.pairwise[1][0]]
     strangers = [result.pairwise[0][2], result.pairwise[2][0]]

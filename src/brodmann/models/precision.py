@@ -1,18 +1,35 @@
-"""Number formats: weights stay in float32; bf16 computes products in bfloat16."""
+"""Number formats: weights stay in float32; bf16 computes products in bfloat16.
+
+A processor without instructions for it computes bf16 several times slower than float32, so `auto`
+is bf16 where it is fast and float32 elsewhere.
+"""
 
 import contextlib
+from functools import cache
 from typing import Any
 
 import torch
 
 from brodmann.errors import InputError, did_you_mean
 
-PRECISIONS = ("float32", "bf16")
+PRECISIONS = ("float32", "bf16", "auto")
+SLOW_BF16 = 'this processor has no bf16 of its own: precision = "auto" or "float32" is faster here'
 
 
 def autocast(device: torch.device, precision: str) -> contextlib.AbstractContextManager[Any]:
     if precision not in PRECISIONS:
         raise InputError(f"unknown precision '{precision}'{did_you_mean(precision, PRECISIONS)}")
-    if precision == "float32":
+    if precision == "float32" or (precision == "auto" and not fast_bf16(device)):
         return contextlib.nullcontext()
     return torch.autocast(device.type, torch.bfloat16)
+
+
+@cache
+def fast_bf16(device: torch.device) -> bool:
+    """Whether the device has instructions of its own for bfloat16."""
+    if device.type == "cuda":
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    if device.type != "cpu":
+        return False
+    found = torch.cpu.get_capabilities()
+    return any(found.get(name, False) for name in ("avx512_bf16", "amx_bf16", "bf16", "sve_bf16"))

@@ -4,8 +4,10 @@ Counted on models without weights (torch's meta device), so that nothing is down
 model takes no memory.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from brodmann.data.tasks import TaskSpec
@@ -70,21 +72,39 @@ def encoder_counts(
 
     `tasks` have `name`, `kind` and `group`.
     """
+    described = tuple((task.name, task.kind, task.group) for task in tasks)
+    settings = shape.config.to_json_string()
+    total, active, backbone = _counted(
+        settings, architecture, json.dumps(parameters, sort_keys=True), described, max_length
+    )
+    return total, active, shape.matrices + max(0, active - backbone)
+
+
+@cache
+def _counted(
+    settings: str,
+    architecture: str,
+    parameters: str,
+    tasks: tuple[tuple[str, str, str | None], ...],
+    max_length: int,
+) -> tuple[int, int, int]:
+    """(all, active, of the backbone); many cells of a grid have the same shape."""
     import torch
     import transformers
 
     from brodmann.models import ARCHITECTURES
 
+    values = json.loads(settings)
+    config = transformers.AutoConfig.for_model(values.pop("model_type"), **values)
     with torch.device("meta"):
-        plain = transformers.AutoModel.from_config(shape.config)
+        plain = transformers.AutoModel.from_config(config)
         backbone = sum(p.numel() for p in plain.parameters())
-        specs = [TaskSpec(name=t.name, kind=t.kind, group=t.group) for t in tasks]
-        encoder = ARCHITECTURES[architecture](plain, specs, max_length, **parameters)
+        specs = [TaskSpec(name=name, kind=kind, group=group) for name, kind, group in tasks]
+        encoder = ARCHITECTURES[architecture](plain, specs, max_length, **json.loads(parameters))
     total = sum(p.numel() for p in encoder.parameters())
     counted = getattr(encoder, "activated_parameters", None)
     if counted is not None:
-        active = int(counted())
-    else:  # what is a task's own is used by that task alone
-        own = sum(p.numel() for t in tasks for p in encoder.task_parameters(t.name))
-        active = total - own + own // len(tasks)
-    return total, active, shape.matrices + max(0, active - backbone)
+        return total, int(counted()), backbone
+    # What is a task's own is used by that task alone.
+    own = sum(p.numel() for name, _, _ in tasks for p in encoder.task_parameters(name))
+    return total, total - own + own // len(tasks), backbone

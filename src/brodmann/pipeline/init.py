@@ -63,7 +63,7 @@ max_length = 128
 epochs = 3
 batch_size = 32
 learning_rate = 5e-5
-precision = "bf16"                    # or "float32"
+precision = "auto"                    # bf16 where it is fast, else float32
 sampling = "proportional"             # uniform, sqrt, temperature, annealed, uncertainty
 # sampling_parameters = { tau = 2.0 }
 # evaluate_every = 200                # steps; otherwise after every epoch

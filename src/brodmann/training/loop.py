@@ -23,7 +23,7 @@ from brodmann.data.tasks import Task
 from brodmann.errors import InputError, Interrupted, RunError
 from brodmann.models.evaluate import evaluate, mean_primary
 from brodmann.models.multitask import MultiTaskModel
-from brodmann.models.precision import autocast
+from brodmann.models.precision import SLOW_BF16, autocast, fast_bf16
 from brodmann.training import processes
 from brodmann.training.aggregation import TaskGradients, check_together
 from brodmann.training.batching import BatchSource
@@ -58,7 +58,7 @@ class Loop:
         self.accelerator = processes.accelerator()
         self.world = int(self.accelerator.num_processes)
         self.rank = int(self.accelerator.process_index)
-        self.report: Report = report if report and self.rank == 0 else _silent
+        self.report: Report = report if report and self.rank == 0 else lambda *_: None
         self.model, self.tasks, self.options = model, tasks, options
         self.objective = objective
         self.trained: nn.Module = model if objective is None else objective  # has all parameters
@@ -134,6 +134,8 @@ class Loop:
         if not continued:
             keeper.log({"start": True, **facts})
         self.report("start", facts)
+        if self.options.precision == "bf16" and not fast_bf16(self.device):
+            self.report("note", {"text": SLOW_BF16})
         try:
             self._all_steps(keeper, signals, checkpoint_every, log)
             if self.shards is not None:
@@ -393,7 +395,3 @@ class Loop:
             raise Interrupted(
                 f"stopped at step {self.progress.step} of {self.steps}: {kept}", int(asked)
             )
-
-
-def _silent(event: str, facts: dict[str, Any]) -> None:
-    return None

@@ -36,8 +36,8 @@ def fit(
 
     The options are the fields of `Options`, with the papers' defaults: `epochs`, `batch_size` (per
     process), `accumulation`, `learning_rate`, `weight_decay`, `warmup` (share of the steps),
-    `schedule`, `clip`, `precision` ("float32" or "bf16"), `sampling` with `sampling_parameters`,
-    `max_steps`, `seed`. `evaluate_every` counts steps (None: after every epoch). The best model has
+    `schedule`, `clip`, `precision` ("float32", "bf16", "auto"), `sampling` and its
+    `sampling_parameters`, `max_steps`, `seed`. `evaluate_every` counts steps (None: after every epoch). The best model has
     the highest mean of the tasks' primary metrics (`keep="last"` keeps the last one instead);
     `early_stopping` is the number of evaluations without a new best after which training ends.
 
