@@ -23,8 +23,8 @@ name = "study"
 output = "{folder}/runs"
 threads = 1
 tasks = [
-  {{ use = "builtin/sentiment", limit = {{ train = 400, validation = 100, test = 20 }} }},
-  {{ use = "builtin/similarity", limit = {{ train = 400, validation = 100, test = 20 }} }},
+  {{ use = "builtin/sentiment", limit = {{ train = 150, validation = 50, test = 20 }} }},
+  {{ use = "builtin/similarity", limit = {{ train = 150, validation = 50, test = 20 }} }},
 ]
 [model]
 backbone = "{backbone}"

@@ -37,9 +37,10 @@ def fit(
     The options are the fields of `Options`, with the papers' defaults: `epochs`, `batch_size` (per
     process), `accumulation`, `learning_rate`, `weight_decay`, `warmup` (share of the steps),
     `schedule`, `clip`, `precision` ("float32", "bf16", "auto"), `sampling` and its
-    `sampling_parameters`, `max_steps`, `seed`. `evaluate_every` counts steps (None: after every epoch). The best model has
-    the highest mean of the tasks' primary metrics (`keep="last"` keeps the last one instead);
-    `early_stopping` is the number of evaluations without a new best after which training ends.
+    `sampling_parameters`, `max_steps`, `seed`. `evaluate_every` counts steps (None: after every
+    epoch). The best model has the highest mean of the tasks' primary metrics (`keep="last"` keeps
+    the last one instead); `early_stopping` is the number of evaluations without a new best after
+    which training ends.
 
     With a `folder`, checkpoints go there (at every evaluation and every `checkpoint_every` steps,
     the last `checkpoints` are kept), a stopped run goes on from the newest, and Ctrl-C saves first.
