@@ -36,8 +36,10 @@ def _bars(
         middle = np.arange(len(rows)) + (place - (len(columns) - 1) / 2) * width
         axes.bar(middle, _values(ours, rows, column), width * 0.9,
                  color=SHADES[place % len(SHADES)], label=short(column))  # fmt: skip
-        axes.bar(middle, _values(paper, rows, column), width * 0.9, fill=False, edgecolor="#222222",
-                 linestyle=":")  # fmt: skip
+        theirs = _values(paper, rows, column)
+        if np.isfinite(theirs).any():
+            axes.bar(middle, theirs, width * 0.9, fill=False, edgecolor="#222222", linestyle=":",
+                     label="the paper" if column == columns[-1] else None)  # fmt: skip
     axes.axhline(0, color="#222222", linewidth=0.6)
     axes.set_xticks(range(len(rows)), [short(row, 30) for row in rows], rotation=30, ha="right",
                     fontsize=7, parse_math=False)  # fmt: skip
