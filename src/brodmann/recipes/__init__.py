@@ -26,14 +26,16 @@ Numbers = dict[str, dict[str, float | None]]  # row → column → value
 
 def beside(mine: float | None, theirs: float | None) -> str:
     """Our number, and in brackets the paper's and how far ours is from it."""
-    first = "–" if mine is None else f"{mine:.1f}"
+    first = "–" if mine is None else _short(mine)
     if theirs is None:
         return first
-    return (
-        f"{first} ({theirs:.1f})"
-        if mine is None
-        else f"{first} ({theirs:.1f}, {mine - theirs:+.1f})"
-    )
+    difference = "" if mine is None else f", {mine - theirs:+.1f}"
+    return f"{first} ({_short(theirs)}{difference})"
+
+
+def _short(value: float) -> str:
+    """Percentages have one place, correlations and cosines two."""
+    return f"{value:.2f}" if abs(value) < 1 else f"{value:.1f}"
 
 
 @dataclass(frozen=True)
