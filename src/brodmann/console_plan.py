@@ -26,16 +26,14 @@ def plan_parts(plan: dict[str, Any]) -> Iterator[Any]:
         headings += ["took", "off by"]
     for heading in headings:
         table.add_column(heading, justify="left" if heading == "stage" else "right", no_wrap=True)
-    totals = [0.0, 0.0]
     for stage, seconds in plan["seconds"].items():
         cells = [stage, f"{plan['operations'][stage]:.2g}", duration(seconds)]
-        totals[0] += seconds
-        if took:
-            cells += _beside(seconds, took.get(stage))
-            totals[1] += took.get(stage, 0.0)
-        table.add_row(*cells)
-    cells = ["all", f"{sum(plan['operations'].values()):.2g}", duration(totals[0])]
-    table.add_row(*cells, *(_beside(totals[0], totals[1]) if took else []))
+        table.add_row(*cells, *(_beside(seconds, took.get(stage)) if took else []))
+    total = sum(plan["seconds"].values())
+    cells = ["all", f"{sum(plan['operations'].values()):.2g}", duration(total)]
+    there = {stage: seconds for stage, seconds in took.items() if stage in plan["seconds"]}
+    ran = sum(plan["seconds"][stage] for stage in there)  # a run may have left stages out
+    table.add_row(*cells, *(_beside(ran, sum(there.values())) if took else []))
     yield table
     memory = plan["memory"]
     words = (
@@ -69,18 +67,22 @@ def estimate_parts(estimate: dict[str, Any]) -> Iterator[Any]:
     for row in [*estimate["recipes"], {"recipe": "all", **estimate}]:
         hours = "–" if row["hours"] is None else f"{row['hours']:,.1f}"
         cells = [
-            f"{row['tokens'] / 1e6:,.0f}" if "tokens" in row else "",
-            f"{row['parameters'] / 1e6:,.0f}" if "parameters" in row else "",
-            f"{row['memory'] / 1e9:,.1f}" if "memory" in row else "",
+            f"{row['tokens'] / 1e6:,.0f}" if row.get("tokens") else "–",
+            f"{row['parameters'] / 1e6:,.0f}" if row.get("parameters") else "–",
+            f"{row['memory'] / 1e9:,.1f}" if row.get("memory") else "–",
         ]
-        runs = f"{row['runs']:,}" + (f" ({row['there']} there)" if row["there"] else "")
+        runs = f"{row['runs']:,}" + (f" ({row['there']} twice)" if row["there"] else "")
         table.add_row(row["recipe"], runs, *cells, f"{row['operations']:.2g}", hours)
     yield table
     if estimate["operations_alone"]:
         share = 1 - estimate["operations"] / estimate["operations_alone"]
-        yield f"runs that share their first steps, or stand in two recipes, save {share:.0%}"
+        if share >= 0.005:
+            yield f"runs that share their first steps, or stand in two recipes, save {share:.0%}"
     if estimate["assumed"]:
-        yield f"taken at their full length: {escape(', '.join(estimate['assumed']))}"
+        yield (
+            "lengths not known, taken as long as a text may be: "
+            f"{escape(', '.join(estimate['assumed']))}"
+        )
 
 
 def progress_table(facts: dict[str, Any]) -> Table:
@@ -115,7 +117,8 @@ def recipes_table(rows: list[dict[str, Any]]) -> Table:
         table.add_column(heading, no_wrap=heading == "name")
     for row in rows:
         recipe = row["recipe"] or "none yet"
-        table.add_row(row["name"], row["shows"], recipe, ", ".join(row["done"]) or "–")
+        states = [*row["done"], *(f"{scale} (changed)" for scale in row["changed"])]
+        table.add_row(row["name"], row["shows"], recipe, ", ".join(states) or "–")
     return table
 
 

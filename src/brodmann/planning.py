@@ -12,9 +12,9 @@ from brodmann.config import Config, MetaSection, SpecializeSection
 from brodmann.data.description import checked
 from brodmann.errors import InputError, did_you_mean
 from brodmann.estimate import RunEstimate, estimate_run, few_shot_operations, tournament_operations
-from brodmann.grid import cells_of, shared_beginnings, specialized_share, task_name
+from brodmann.grid import Cell, cells_of, shared_beginnings, specialized_share, task_name
 from brodmann.pipeline.plan import measured, plan, stored
-from brodmann.recipes import PAPERS, Recipe, find, recipes
+from brodmann.recipes import PAPERS, Recipe, find, index, recipes
 from brodmann.reproduce import configured
 
 
@@ -25,8 +25,10 @@ def make_plan(
     if config.meta is not None:
         raise InputError(_no_plan_of(config.meta))
     if config.grid is not None:
+        cells = cells_of(config)
+        shares = own_shares(cells)
         heads = config.grid.heads
-        runs = [(cell.label, cell.config, heads, 1.0) for cell in cells_of(config)]
+        runs = [(c.label, c.config, heads, share) for c, share in zip(cells, shares, strict=True)]
         return _of_many(config, base, report, runs, speed)
     if config.compare is not None:
         return _of_many(config, base, report, _arms(config), speed)
@@ -101,13 +103,19 @@ def _of_many(
 
 def recipes_named(name: str) -> list[Recipe]:
     """One recipe, that of a table or figure, or all of a paper."""
-    of_paper = [recipe for recipe in recipes() if recipe.paper.lower() == name.lower()]
+    of_paper = [
+        recipe
+        for recipe in recipes()
+        if recipe.paper.lower() == name.lower()
+        and (recipe.at_paper_scale or recipe.needs)  # some are ours alone, on generated text
+    ]
     if of_paper:
         return of_paper
     try:
         return [find(name)[0]]
     except InputError:
-        known = [*(paper.lower() for paper in PAPERS), *(recipe.name for recipe in recipes())]
+        papers = [paper.lower() for paper in PAPERS]
+        known = [*papers, *(recipe.name for recipe in recipes()), *index()]
         raise InputError(
             f"{name}: no such file, recipe or paper{did_you_mean(name, known)}"
         ) from None
@@ -125,6 +133,9 @@ def estimate_recipes(
     for recipe in names:
         with tempfile.TemporaryDirectory() as folder:
             config, _ = configured(recipe, scale, Path(folder), [])
+            if config.adapt is not None:  # it goes on with the model of the recipe it needs
+                start = configured(find(recipe.needs[0])[0], scale, Path(folder), [])[0]
+                config.model = start.model
         runs, more, trainings = _runs_of(recipe, config)
         alone = sum(run.total + run.first_steps for run in runs) + more
         taken = more
@@ -187,15 +198,26 @@ def _runs_of(recipe: Recipe, config: Config) -> tuple[list[RunEstimate], float, 
     if config.grid is None:
         more = tournament_operations(config) if "ahp" in recipe.relate else 0.0
         return [estimate_run(config.name, config, heads=not recipe.relate)], more, 0
-    cells = cells_of(config)
+    cells, heads = cells_of(config), config.grid.heads
+    return (
+        [
+            estimate_run(cell.label, cell.config, heads=heads, share=share)
+            for cell, share in zip(cells, own_shares(cells), strict=True)
+        ],
+        0.0,
+        0,
+    )
+
+
+def own_shares(cells: list[Cell]) -> list[float]:
+    """Of its training, what each cell does itself: others may have taken its first steps."""
     branches = shared_beginnings(cells)
-    runs = []
-    for cell in cells:
-        branch = branches.get(cell.fingerprint)
-        follows = branch is not None and branch.start is not None
-        share = specialized_share(cell) if follows else 1.0
-        runs.append(estimate_run(cell.label, cell.config, heads=config.grid.heads, share=share))
-    return runs, 0.0, 0
+    return [
+        specialized_share(cell)
+        if (branch := branches.get(cell.fingerprint)) is not None and branch.start is not None
+        else 1.0
+        for cell in cells
+    ]
 
 
 def _pairs(config: Config) -> list[tuple[str, Config]]:

@@ -17,6 +17,7 @@ from brodmann.grid import Engine, Work
 
 LIVES = 5  # how often a cell is started again when its worker dies
 LOOK_EVERY = 1.0  # seconds
+SECONDS_TO_SAVE = 60.0
 
 
 def ray_engine(
@@ -84,7 +85,10 @@ def _hand_out(ray: Any, waiting: list[Work], report: Any, cpus: float, gpus: flo
                 else:
                     report("cell", facts)
     except KeyboardInterrupt:
-        for job in jobs:
+        for job in jobs:  # as Ctrl-C would: a cell that runs saves and stops
+            ray.cancel(job, force=False)
+        _, late = ray.wait(list(jobs), num_returns=len(jobs), timeout=SECONDS_TO_SAVE)
+        for job in late:
             ray.cancel(job, force=True)
         text = f"stopped after {done} cells: the same command goes on from here"
         raise Interrupted(text, 2) from None

@@ -8,7 +8,7 @@ from typing import Any
 from brodmann.arms import arm_config, run_arms
 from brodmann.artifacts import provenance, read_json, write_json, write_text
 from brodmann.config import Config, load_config, set_value, to_toml
-from brodmann.errors import InputError
+from brodmann.errors import InputError, RunError
 from brodmann.grid import Engine, cells_of, run_grid, task_name
 from brodmann.recipes import PAPERS, Numbers, Recipe, View, beside, find, index, recipes
 from brodmann.recipes.readers import READERS, case_key
@@ -36,9 +36,13 @@ def reproduce(
     config, base = configured(recipe, scale, output, overrides)
     for needed in recipe.needs:
         other = configured(find(needed)[0], scale, output, [])[0]
-        if not other.folder.is_dir():
+        if not _is_there(other):
             raise InputError(f"{recipe.name} starts from {needed}: `brodmann reproduce {needed}`")
     found = run_recipe(recipe, config, base, report, engine)
+    failed = list(found.get("failed", ()))
+    if failed and len(failed) == len(found["cells"]):
+        reason = next(cell["error"] for cell in found["cells"] if cell["state"] == "failed")
+        raise RunError(f"{recipe.name}: every run failed ({reason}); datasets: --data-dir FOLDER")
     found["titles"] = titles_of(recipe, scale, output)
     found["mismatched"] = recipe.paper != "HMNET"  # which counts MNLI once
     found["benchmarks"] = benchmarks_of(config)
@@ -46,6 +50,7 @@ def reproduce(
     documents = []
     for view in views:
         document = described(view, recipe, scale, config, READERS[view.reader](found), runs)
+        document |= {"changes": changes_of(overrides), "failed": failed}
         file = output / "reproduced" / f"{view.name}-{scale}"
         write_json(file.with_suffix(".json"), document)
         if view.figure:
@@ -53,7 +58,23 @@ def reproduce(
         write_text(file.with_suffix(".md"), as_markdown(document))
         report("reproduced", {"document": document, "file": file.with_suffix(".md")})
         documents.append(document)
+    if failed:
+        raise RunError(f"{recipe.name}: {len(failed)} runs failed, the tables are without them")
     return documents
+
+
+def changes_of(overrides: list[str]) -> list[str]:
+    """What makes it another experiment than the recipe's."""
+    harmless = ("data_dir=", "threads=")
+    return [override for override in overrides if not override.startswith(harmless)]
+
+
+def _is_there(config: Config) -> bool:
+    """Whether another recipe has left something to start from: a run, arms, a finished cell."""
+    grid = config.folder / "grid.json"
+    if config.grid is not None:
+        return grid.is_file() and any(c["state"] == "done" for c in read_json(grid)["cells"])
+    return config.folder.is_dir()
 
 
 def configured(
@@ -182,7 +203,7 @@ def _related(recipe: Recipe, config: Config, base: Path, report: Any) -> dict[st
         found["single"] = {task: entry["score"] for task, entry in scores.items()}
     if "dse" in recipe.relate:
         joint = Path(config.output) / f"five-tasks{suffix}" / "grid.json"
-        found["joint"] = next(
+        found["joint"] = next(  # `_is_there` has seen one
             cell["dissociation"] for cell in read_json(joint)["cells"] if cell["state"] == "done"
         )
         dual = Path(config.output) / f"pairs{suffix}" / "grid.json"
@@ -283,8 +304,13 @@ def as_markdown(document: dict[str, Any]) -> str:
             beside(ours.get(row, {}).get(c), view["paper"].get(row, {}).get(c)) for c in columns
         ]
         lines.append(f"| {row} | " + " | ".join(cells) + " |")
+    if document["changes"]:
+        changes = ", ".join(f"`--set {change}`" for change in document["changes"])
+        lines += ["", f"**Not the recipe as it is**: changed by {changes}."]
+    if document["failed"]:
+        lines += ["", f"**Without {len(document['failed'])} runs that failed.**"]
     if view["note"]:
-        lines += ["", f"{view['note']}."]
+        lines += ["", f"{view['note'][:1].upper()}{view['note'][1:]}."]
     if view["figure"]:
         lines += ["", f"![{view['name']}]({view['name']}-{document['scale']}.svg)"]
     lines += ["", "Computed from the runs", ""]
@@ -298,12 +324,8 @@ def listed(output: Path) -> list[dict[str, Any]]:
     rows = []
     for name in dict.fromkeys([*index(), *made]):
         recipe, view = made.get(name, (None, None))
-        done = [
-            scale
-            for scale in SCALES
-            if (output / "reproduced" / f"{name}-{scale}.json").is_file()
-            and read_json(output / "reproduced" / f"{name}-{scale}.json")
-        ]
+        done = [scale for scale in SCALES if _state(output, name, scale) == "done"]
+        changed = [scale for scale in SCALES if _state(output, name, scale) == "changed"]
         rows.append(
             {
                 "name": name,
@@ -311,6 +333,17 @@ def listed(output: Path) -> list[dict[str, Any]]:
                 "recipe": recipe.name if recipe else None,
                 "varies": recipe.varies if recipe else None,
                 "done": done,
+                "changed": changed,  # by --set: not the recipe's own numbers
             }
         )
     return rows
+
+
+def _state(output: Path, name: str, scale: str) -> str:
+    path = output / "reproduced" / f"{name}-{scale}.json"
+    if not path.is_file():
+        return ""
+    document = read_json(path)
+    if document.get("failed"):
+        return "failed"
+    return "changed" if document.get("changes") else "done"

@@ -108,6 +108,21 @@ def test_a_grid_is_measured_once_for_all_seeds(tmp_path: Path, command: Command)
     assert plan["seconds"] == pytest.approx(sum(cell["seconds"] for cell in plan["cells"]))
 
 
+def test_cells_that_share_steps_count_them_once(tmp_path: Path, command: Command) -> None:
+    grid = '[grid]\nheads = false\ncases = [{}, { "specialize.delta" = 0.25 }]\n'
+    code, out, err = command("plan", written(tmp_path, grid), "--json")
+    assert (code, err) == (0, "")
+    plain, iat = (cell["operations"] for cell in json.loads(out)["cells"])
+    assert iat < 0.5 * plain
+
+
+def test_a_plan_of_other_settings_is_made_anew(tmp_path: Path, command: Command) -> None:
+    config = written(tmp_path)
+    assert command("plan", config)[0] == 0 and command("run", config)[0] == 0
+    code, out, _ = command("plan", config, "--set", "training.epochs=4", "--json")
+    assert code == 0 and json.loads(out)["evaluations"] == 4
+
+
 def test_arms_share_their_first_steps(tmp_path: Path, command: Command) -> None:
     arms = '[compare]\narms = ["multi", "iat", "off_least"]\n[specialize]\ndelta = 0.25\n'
     code, out, err = command("plan", written(tmp_path, arms), "--json")

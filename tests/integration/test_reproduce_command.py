@@ -75,6 +75,7 @@ def test_differences_and_the_table(tmp_path: Path) -> None:
     first, *_, last = view.paper
     ours = {first: {"average": 76.0, "task σ": 7.0}, last: {"average": None}}
     document = described(view, recipe, "mini", config, ours, {"one run": "abc"})
+    document |= {"changes": [], "failed": []}
     assert document["differences"] == {
         first: {"average": pytest.approx(-4.61), "task σ": pytest.approx(-7.41)}
     }
@@ -103,8 +104,30 @@ def test_five_tasks_in_one_run(tmp_path: Path, command: Command) -> None:
         table["ours"]["base"]["mnli"] - 83.91
     )
     code, out, _ = command("reproduce", "--output", tmp_path, "--json")
-    done = {row["name"]: row["done"] for row in json.loads(out)}
-    assert done["spec-table10"] == ["mini"] and done["spec-table6"] == []
+    rows = {row["name"]: row for row in json.loads(out)}
+    assert rows["spec-table10"]["done"] == [] and rows["spec-table10"]["changed"] == ["mini"]
+    assert rows["spec-table6"]["changed"] == []
+    text = (tmp_path / "reproduced" / "spec-table3-mini.md").read_text()
+    assert "**Not the recipe as it is**: changed by `--set model.backbone=builtin:tiny`" in text
+
+
+def test_failed_runs_are_said(tmp_path: Path, command: Command) -> None:
+    """All of them, or some: no table is called done, and what starts from them says so."""
+    words = ("reproduce", "five_tasks", "--output", tmp_path, *QUICK)
+    code, _, err = command(*words)
+    assert code == 1 and "every run failed" in err and "--data-dir FOLDER" in err
+    code, _, err = command("reproduce", "spec-figure5", "--output", tmp_path)
+    assert code == 2 and "five_single starts from five_tasks" in err
+    missing = 'tasks=[{ use = "builtin/topic", name = "a", ' + SMALL + " }, "
+    missing += '{ use = "builtin/sentiment", name = "b", ' + SMALL + " }, "
+    missing += '{ name = "c", kind = "classification", train = "nowhere.csv", text = "t" }]'
+    words = ("reproduce", "spec-table9", "--output", tmp_path, *QUICK, "--set", missing)
+    code, _, err = command(*words, "--set", "map.examples=8")
+    assert code == 1 and "2 runs failed" in err
+    text = (tmp_path / "reproduced" / "spec-table9-mini.md").read_text()
+    assert "**Without 2 runs that failed.**" in text
+    rows = json.loads(command("reproduce", "--output", tmp_path, "--json")[1])
+    assert all(row["done"] == [] and row["changed"] == [] for row in rows)
 
 
 def test_parts_of_ca_mtl(tmp_path: Path, command: Command) -> None:

@@ -253,7 +253,7 @@ def plan(
         float | None, typer.Option(help="operations a second of another machine, e.g. 1e14")
     ] = None,
     scale: Annotated[
-        str | None, typer.Option(help="of a recipe: mini or paper, counted without data")
+        str | None, typer.Option(help="of a recipe: paper (default) or mini; counted without data")
     ] = None,
     overrides: Overrides = None,
     as_json: Json = False,

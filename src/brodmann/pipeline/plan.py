@@ -43,7 +43,7 @@ def plan(
         }
     else:
         file = plan_file(config)
-        write_json(file, found)
+        write_json(file, {**found, "fingerprint": config.fingerprint()})
         found["took"] = took(config.folder)
     report("plan", {"plan": found, "file": file})
     return found
@@ -161,7 +161,7 @@ def took(folder: Path) -> dict[str, Any] | None:
 def stored(config: Config) -> dict[str, Any] | None:
     """An earlier plan of this run, with what it then took."""
     path = plan_file(config)
-    if not path.is_file():
+    if not path.is_file() or read_json(path).get("fingerprint") != config.fingerprint():
         return None
     found: dict[str, Any] = {**read_json(path), "took": took(config.folder)}
     return found
