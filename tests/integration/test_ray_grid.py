@@ -186,6 +186,7 @@ def test_wrong_options_are_one_line(tmp_path: Path, command: Command) -> None:
     for words, message in (
         (("--engine", "rey"), "--engine rey"),
         (("--workers", "2"), "--address and --workers go with --engine ray"),
+        (("--cpus", "2"), "--cpus and --gpus go with --engine ray"),
         (("--engine", "ray", "--workers", "0"), "--workers: at least 1"),
         (("--engine", "ray", "--cpus", "0"), "expected above 0"),
     ):

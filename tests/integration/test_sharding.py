@@ -11,7 +11,7 @@ import pytest
 from tests.processes import finish, start, wait_for_line, weights, write
 
 LAUNCH = ("-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2")
-TRAINING = 'batch_size = 5\nkeep = "last"\ncheckpoint_every = 5\naccumulation = 2\n'
+TRAINING = 'batch_size = 5\nkeep = "last"\ncheckpoint_every = 4\naccumulation = 2\nmax_steps = 24\n'
 SHARDED = TRAINING + 'sharding = "full"\n'
 
 
@@ -36,7 +36,7 @@ def test_sharded_equals_data_parallel_and_survives_a_kill(tmp_path: Path) -> Non
 
     killed = write(tmp_path, "killed", model=model, training=SHARDED)
     process = start(*LAUNCH, "-m", "brodmann", "train", killed)
-    wait_for_line(tmp_path / "runs" / "killed" / "log.jsonl", 20, process)
+    wait_for_line(tmp_path / "runs" / "killed" / "log.jsonl", 10, process)
     for worker in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split():
         os.kill(int(worker), signal.SIGKILL)
     process.communicate()

@@ -75,6 +75,8 @@ def grid_engine(
         raise InputError(f"--engine {name}{did_you_mean(name, ('order', 'ray'))}")
     if name == "order" and (address is not None or workers is not None):
         raise InputError("--address and --workers go with --engine ray")
+    if name == "order" and (cpus != 1 or gpus != 0):
+        raise InputError("--cpus and --gpus go with --engine ray")
     if name == "order":
         return None
     from brodmann.ray_engine import ray_engine

@@ -127,12 +127,18 @@ def reproduce(
     Example: brodmann reproduce spec-table3 --scale mini --data-dir data
     """
     from brodmann.recipes import index, missing
-    from brodmann.reproduce import listed
+    from brodmann.reproduce import SCALES, listed
     from brodmann.reproduce import reproduce as run_again
 
+    if scale not in SCALES:
+        raise InputError(f"--scale {scale}: expected one of {', '.join(SCALES)}")
     if check:
+        if name is not None:
+            raise InputError(f"--check is about all of them: leave out '{name}'")
         lacking = missing()
-        print(f"{len(index()) - len(lacking)} of {len(index())} tables and figures have a recipe")
+        covered = {"covered": len(index()) - len(lacking), "of": len(index()), "missing": lacking}
+        text = "{covered} of {of} tables and figures have a recipe".format(**covered)
+        print(json.dumps(covered) if as_json else text)
         if lacking:
             raise RunError(f"without a recipe: {', '.join(lacking)}")
         return
