@@ -90,7 +90,7 @@ def _hand_out(ray: Any, waiting: list[Work], report: Any, cpus: float, gpus: flo
         _, late = ray.wait(list(jobs), num_returns=len(jobs), timeout=SECONDS_TO_SAVE)
         for job in late:
             ray.cancel(job, force=True)
-        text = f"stopped after {done} cells: the same command goes on from here"
+        text = f"stopped after {done} cells, the others saved: the same command goes on from here"
         raise Interrupted(text, 2) from None
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.processes import start
 
 pytest.importorskip("ray")
 Command = Callable[..., tuple[int, str, str]]
@@ -100,6 +101,31 @@ def test_a_dead_worker_loses_nothing(tmp_path: Path, command: Command) -> None:
     assert scores(tmp_path / "order") == found
     code, out, _ = command("grid", study, "--engine", "ray", "--workers", "2")
     assert code == 0 and out.count("is there") == 12  # nothing is left to do
+
+
+def test_ctrl_c_saves_the_cells_that_run(tmp_path: Path) -> None:
+    """Not only their last checkpoint: no step is lost."""
+    study = written(tmp_path)
+    text = (
+        study.read_text().replace("epochs = 3", "epochs = 40").replace("checkpoint_every = 10", "")
+    )
+    study.write_text(text.partition("vary")[0] + "vary = { seed = [0, 1] }", encoding="utf-8")
+    words = ("-m", "brodmann", "grid", study, "--engine", "ray", "--workers", "2")
+    process = start(*words)
+    cells = tmp_path / "runs" / "cells"
+    for _ in range(900):
+        logs = list(cells.glob("*/log.jsonl")) if cells.is_dir() else []
+        if len(logs) == 2 and all('"step": 10,' in log.read_text() for log in logs):
+            break
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert "stopped after 0 cells, the others saved" in err and err.count("\n") == 1
+    for folder in cells.iterdir():
+        (state,) = (folder / "checkpoints").glob("step-*")
+        assert 10 <= int(state.name.removeprefix("step-")) < 48  # the first epoch has 48 steps
 
 
 def test_plain_and_iat_share_their_first_steps(tmp_path: Path, command: Command) -> None:
