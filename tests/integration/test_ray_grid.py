@@ -45,13 +45,20 @@ def written(folder: Path) -> Path:
     return path
 
 
-def workers() -> list[int]:
-    """Processes that run a cell now: Ray gives them the name of their task."""
+def workers(driver: int) -> list[int]:
+    """Processes of this driver's cluster that run a cell now: Ray gives them their task's name.
+
+    Other tests may have a cluster at the same time.
+    """
     found = []
     for entry in Path("/proc").iterdir():
         try:
             if entry.name.isdigit() and (entry / "cmdline").read_text().startswith("ray::_cell"):
-                found.append(int(entry.name))
+                above = int(entry.name)
+                while above > 1 and above != driver:
+                    fields = Path(f"/proc/{above}/stat").read_text().rpartition(")")[2].split()
+                    above = int(fields[1])  # its parent
+                found += [int(entry.name)] if above == driver else []
         except OSError:  # it has just ended
             continue
     return found
@@ -76,7 +83,7 @@ def test_a_dead_worker_loses_nothing(tmp_path: Path, command: Command) -> None:
     for _ in range(1800):
         done = list((tmp_path / "ray" / "runs" / "study").glob("*.json"))
         begun = list(cells.glob("*/checkpoints/step-*")) if cells.is_dir() else []
-        running = workers()
+        running = workers(process.pid)
         if len(done) >= 2 and begun and len(running) == 2:
             killed = running[0]
             os.kill(killed, signal.SIGKILL)
