@@ -4,6 +4,8 @@ Every rule reads stored numbers and says which; a measurement that is missing ma
 (or proposes to measure it).
 """
 
+from typing import Any
+
 from brodmann.reporting.blocks import counted, interval, listed, mean_spread, percent, points
 from brodmann.reporting.gains import sharing_arm, single_arm, single_differences
 from brodmann.reporting.record import Record, Study
@@ -351,3 +353,23 @@ def missing_stages(run: Record) -> list[str]:
     if not run.splits:
         missing.append("evaluate")
     return missing
+
+
+def meta_findings(found: dict[str, Any]) -> list[tuple[str, str]]:
+    """A line a pair: whether meta-training helped there, after the last step on most examples."""
+    lines = []
+    for name, pair in found["pairs"].items():
+        last = max(pair["table"], key=lambda entry: (entry["shots"], entry["steps"]))
+        words = []
+        for start, difference in last["differences"].items():
+            if difference is None or difference["mean"] is None:
+                continue
+            clear = difference["low"] > 0 or difference["high"] < 0
+            side = "better" if difference["mean"] > 0 else "worse"
+            verdict = f"{side} than" if clear else "not clearly different from"
+            ends = interval((difference["low"], difference["high"]))
+            words.append(f"{verdict} {start} ({points(difference['mean'])} {ends})")
+        if words:
+            after = f"after {last['steps']} steps on {last['shots']} examples"
+            lines.append((f"{name}: meta-training is {', '.join(words)}", after))
+    return lines

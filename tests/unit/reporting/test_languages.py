@@ -111,3 +111,24 @@ def test_why_nothing_is_compared(data: dict[str, Any], reason: str) -> None:
 def test_one_language_is_no_question() -> None:
     assert section(Study("s", [builtin("topic-en", "sentiment-en", heads=False)])) is None
     assert section(Study("s", [])) is None
+
+
+def test_a_page_of_meta_learning_begins_with_what_it_found() -> None:
+    """One pair clearly better, one not clear; nothing is called unfinished."""
+    from brodmann.reporting.findings import meta_findings
+
+    def pair(mean: float, low: float, high: float) -> dict[str, Any]:
+        entry = {"shots": 16, "steps": 5, "starts": {}}
+        difference = {"mean": mean, "low": low, "high": high}
+        early = {**entry, "steps": 0, "differences": {"pretrained": {**difference, "mean": -9.0}}}
+        return {"table": [early, {**entry, "differences": {"pretrained": difference}}]}
+
+    found = {"pairs": {"a": pair(0.285, 0.05, 0.52), "b": pair(0.003, -0.089, 0.094)}}
+    first, second = meta_findings(found)
+    assert first == (
+        "a: meta-training is better than pretrained (+28.5 [5.0, 52.0])",
+        "after 5 steps on 16 examples",
+    )
+    assert second[0] == (
+        "b: meta-training is not clearly different from pretrained (+0.3 [−8.9, 9.4])"
+    )

@@ -6,6 +6,7 @@ from brodmann.reporting.blocks import Items, Section, Table, Words, interval, pe
 from brodmann.reporting.findings import (
     arms_against_baseline,
     cautions,
+    meta_findings,
     missing_stages,
     next_steps,
     separation,
@@ -22,7 +23,9 @@ def section(study: Study) -> Section | None:
     if run is None:
         return None
     blocks: list[Any] = []
-    if missing := missing_stages(run):
+    if "meta" in run.measures:  # its stages are its own
+        blocks.append(Items(meta_findings(run.measures["meta"]), "Learning pairs never seen"))
+    elif missing := missing_stages(run):
         commands = ", ".join(f"`brodmann {stage}`" for stage in missing)
         blocks.append(Words(f"Not finished: {commands} is still to come.", "lead"))
     if arms := arms_against_baseline(study):
