@@ -24,10 +24,11 @@ def reproduce(
     output: Path,
     overrides: list[str],
     engine: Engine | None = None,
+    retries: int = 0,
 ) -> list[dict[str, Any]]:
     """Run the experiment of a table or figure (what is there is not done again), then its views.
 
-    `engine` runs the cells of its grid elsewhere.
+    `engine` runs the cells of its grid elsewhere; those that fail are tried again so many times.
     """
     from brodmann.reporting.figures import save
     from brodmann.reporting.view_figures import draw_view
@@ -38,7 +39,7 @@ def reproduce(
         other = configured(find(needed)[0], scale, output, [])[0]
         if not _is_there(other):
             raise InputError(f"{recipe.name} starts from {needed}: `brodmann reproduce {needed}`")
-    found = run_recipe(recipe, config, base, report, engine)
+    found = run_recipe(recipe, config, base, report, engine, retries)
     failed = list(found.get("failed", ()))
     if failed and len(failed) == len(found["cells"]):
         reason = next(cell["error"] for cell in found["cells"] if cell["state"] == "failed")
@@ -165,9 +166,16 @@ def runs_of(recipe: Recipe, config: Config, scale: str, found: dict[str, Any]) -
 
 
 def run_recipe(
-    recipe: Recipe, config: Config, base: Path, report: Any, engine: Engine | None = None
+    recipe: Recipe,
+    config: Config,
+    base: Path,
+    report: Any,
+    engine: Engine | None = None,
+    retries: int = 0,
 ) -> dict[str, Any]:
     """By the command that its configuration is for; what that command gives."""
+    if engine is not None and config.grid is None:
+        raise InputError(f"--engine ray is for grids: {recipe.name} is none, it runs in order")
     if recipe.relate:
         return _related(recipe, config, base, report)
     if config.compare is not None:
@@ -180,7 +188,8 @@ def run_recipe(
         from brodmann.pipeline.transfer import transfer
 
         return transfer(config, base, report)
-    return {**run_grid(config, base, report, engine=engine), "output": config.output}
+    summary = run_grid(config, base, report, engine=engine, retries=retries)
+    return {**summary, "output": config.output}
 
 
 def _related(recipe: Recipe, config: Config, base: Path, report: Any) -> dict[str, Any]:

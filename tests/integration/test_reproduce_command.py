@@ -177,6 +177,11 @@ def test_rows_of_mesh(tmp_path: Path, command: Command) -> None:
     assert set(document["differences"]) == {"multi", "off_least", "random_only", "ticket_share"}
 
 
+def test_ray_is_for_grids(tmp_path: Path, command: Command) -> None:
+    code, _, err = command("reproduce", "iat", "--output", tmp_path, "--engine", "ray")
+    assert code == 2 and "--engine ray is for grids: iat is none" in err
+
+
 def test_what_starts_from_other_runs_says_so(tmp_path: Path, command: Command) -> None:
     code, _, err = command("reproduce", "spec-table6", "--output", tmp_path)
     assert code == 2 and "transfer starts from iat: `brodmann reproduce iat`" in err

@@ -13,6 +13,7 @@ from brodmann.cli.shared import (
     EngineName,
     Json,
     Overrides,
+    Retries,
     RunPath,
     Workers,
     app,
@@ -119,7 +120,7 @@ def grid(
     workers: Workers = None,
     cpus: Annotated[float, typer.Option(help="cores a cell, with ray")] = 1,
     gpus: Annotated[float, typer.Option(help="graphics cards a cell, with ray")] = 0,
-    retries: Annotated[int, typer.Option(help="how often a failed cell is tried again", min=0)] = 0,
+    retries: Retries = 0,
     overrides: Overrides = None,
     as_json: Json = False,
 ) -> None:

@@ -32,6 +32,7 @@ Overrides = Annotated[
 EngineName = Annotated[str, typer.Option(help="order (one after the other) or ray")]
 Address = Annotated[str | None, typer.Option(help="of a running Ray cluster, or auto")]
 Workers = Annotated[int | None, typer.Option(help="cells at once on this machine, with ray")]
+Retries = Annotated[int, typer.Option(help="how often a failed cell is tried again", min=0)]
 Json = Annotated[bool, typer.Option("--json", help="print JSON for a program to read")]
 
 

@@ -11,6 +11,7 @@ from brodmann.cli.shared import (
     EngineName,
     Json,
     Overrides,
+    Retries,
     RunPath,
     Workers,
     app,
@@ -119,6 +120,7 @@ def reproduce(
     engine: EngineName = "order",
     address: Address = None,
     workers: Workers = None,
+    retries: Retries = 0,
     overrides: Overrides = None,
     as_json: Json = False,
 ) -> None:
@@ -158,7 +160,13 @@ def reproduce(
     chosen = grid_engine(engine, address=address, workers=workers)
     with view(as_json) as report:
         documents = run_again(
-            name, report, scale=scale, output=output, overrides=changes, engine=chosen
+            name,
+            report,
+            scale=scale,
+            output=output,
+            overrides=changes,
+            engine=chosen,
+            retries=retries,
         )
     if as_json:
         print(json.dumps(documents))
