@@ -362,8 +362,8 @@ def meta_findings(found: dict[str, Any]) -> list[tuple[str, str]]:
         last = max(pair["table"], key=lambda entry: (entry["shots"], entry["steps"]))
         words = []
         for start, difference in last["differences"].items():
-            if difference is None or difference["mean"] is None:
-                continue
+            if difference is None or difference.get("low") is None:
+                continue  # one seed says nothing of the next
             clear = difference["low"] > 0 or difference["high"] < 0
             side = "better" if difference["mean"] > 0 else "worse"
             verdict = f"{side} than" if clear else "not clearly different from"

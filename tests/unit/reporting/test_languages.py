@@ -132,3 +132,6 @@ def test_a_page_of_meta_learning_begins_with_what_it_found() -> None:
     assert second[0] == (
         "b: meta-training is not clearly different from pretrained (+0.3 [−8.9, 9.4])"
     )
+    one_seed = {"mean": 0.1, "low": None, "high": None}
+    entry = {"shots": 16, "steps": 5, "differences": {"pretrained": one_seed}}
+    assert meta_findings({"pairs": {"a": {"table": [entry]}}}) == []

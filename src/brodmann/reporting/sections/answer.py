@@ -24,7 +24,8 @@ def section(study: Study) -> Section | None:
         return None
     blocks: list[Any] = []
     if "meta" in run.measures:  # its stages are its own
-        blocks.append(Items(meta_findings(run.measures["meta"]), "Learning pairs never seen"))
+        if found := meta_findings(run.measures["meta"]):
+            blocks.append(Items(found, "Learning pairs never seen"))
     elif missing := missing_stages(run):
         commands = ", ".join(f"`brodmann {stage}`" for stage in missing)
         blocks.append(Words(f"Not finished: {commands} is still to come.", "lead"))
