@@ -25,6 +25,7 @@ from brodmann.data import catalogue
 from brodmann.errors import InputError
 from brodmann.grid import task_name
 from brodmann.models.shapes import Shape, encoder_counts
+from brodmann.pipeline.plan import evaluations_of
 
 SPLIT_OF_OWN = 0.1  # of the training data is held out where a task has no validation split
 AHP_STEPS, AHP_BATCH = 50, 32  # of every transfer of the tournament
@@ -82,8 +83,7 @@ def estimate_run(label: str, config: Config, *, heads: bool, share: float = 1.0)
     trained = tokens * reading * (1 + _backward(config))
     if training.sampling == "uncertainty":  # every task's batch is read to choose from
         trained += tokens * reading * len(tasks)
-    every = training.evaluate_every
-    evaluations = training.epochs if every is None else -(-steps // every)
+    evaluations = evaluations_of(config, steps)
     judged = sum(task.validation * task.tokens for task in tasks)
     operations = {
         "training": (trained + evaluations * judged * reading) * share,

@@ -1,7 +1,6 @@
 """Plans of one run, of a grid or comparison of many, or of the papers' recipes, before anything
 runs."""
 
-import itertools
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -9,12 +8,12 @@ from typing import Any
 from brodmann.arms import FROM_THE_START, OFF, VARIANTS, arm_config
 from brodmann.artifacts import digest
 from brodmann.config import Config, MetaSection, SpecializeSection
-from brodmann.data.description import checked
 from brodmann.errors import InputError, did_you_mean
 from brodmann.estimate import RunEstimate, estimate_run, few_shot_operations, tournament_operations
-from brodmann.grid import Cell, cells_of, shared_beginnings, specialized_share, task_name
+from brodmann.grid import Cell, cells_of, shared_beginnings, specialized_share
 from brodmann.pipeline.plan import measured, plan, stored
 from brodmann.recipes import PAPERS, Recipe, find, index, recipes
+from brodmann.relations import pairs_grid
 from brodmann.reproduce import configured
 
 
@@ -185,7 +184,12 @@ def _runs_of(recipe: Recipe, config: Config) -> tuple[list[RunEstimate], float, 
         trainings, operations = few_shot_operations(config)
         return [], operations, trainings
     if "pairs" in recipe.relate:
-        return [estimate_run(label, c, heads=False) for label, c in _pairs(config)], 0.0, 0
+        tasks = [
+            task if isinstance(task, str) else task.model_dump(exclude_unset=True)
+            for task in config.tasks
+        ]
+        cells = cells_of(pairs_grid(config, tasks))
+        return [estimate_run(cell.label, cell.config, heads=False) for cell in cells], 0.0, 0
     if config.compare is not None:
         return (
             [
@@ -218,15 +222,3 @@ def own_shares(cells: list[Cell]) -> list[float]:
         else 1.0
         for cell in cells
     ]
-
-
-def _pairs(config: Config) -> list[tuple[str, Config]]:
-    """Every task alone and every pair."""
-    names = [task_name(task) for task in config.tasks]
-    groups = [[name] for name in names] + [list(p) for p in itertools.combinations(names, 2)]
-    values = config.resolved() | {"grid": {"groups": groups, "heads": False}}
-    values["tasks"] = [
-        task if isinstance(task, str) else task.model_dump(exclude_unset=True)
-        for task in config.tasks
-    ]
-    return [(cell.label, cell.config) for cell in cells_of(checked(Config, values, "pairs"))]

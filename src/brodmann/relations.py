@@ -51,17 +51,14 @@ def relate_pairs(
             "other shows where they share an encoder: use 'shared'"
         )
     check_folder(config, tasks)  # before hours of training
-    written = [task_name(task) for task in config.tasks]  # the grid goes by these
-    values = config.resolved()
-    values["tasks"] = limited(config, tasks, limit)
-    for task, entry in zip(tasks, values["tasks"], strict=True):
+    described_tasks = limited(config, tasks, limit)
+    for task, entry in zip(tasks, described_tasks, strict=True):
         if limit and task.sizes["train"] > limit and _is_file(entry):
             report("note", {"text": f"{task.name}: a task file is not cut: it has its own limit"})
-    groups = [[name] for name in written] + [list(p) for p in itertools.combinations(written, 2)]
-    values |= {"name": f"{config.name}-pairs", "grid": {"groups": groups, "heads": False}}
-    summary = run_grid(checked(Config, values, "relate"), base, report)
+    summary = run_grid(pairs_grid(config, described_tasks), base, report)
     if summary["failed"]:
-        raise RunError(f"{len(summary['failed'])} of {len(groups)} trainings failed: run it again")
+        every = len(summary["cells"])
+        raise RunError(f"{len(summary['failed'])} of {every} trainings failed: run it again")
     single: dict[str, float] = {}
     joint: dict[frozenset[str], dict[str, float]] = {}
     for cell in summary["cells"]:
@@ -92,6 +89,14 @@ def relate_pairs(
         write_json(file, result)
         report("relevance", {"result": result, "file": file})
     return result
+
+
+def pairs_grid(config: Config, tasks: list[Any]) -> Config:
+    """A grid of every task alone and every pair; `tasks` as the configuration would write them."""
+    names = [task_name(task) for task in config.tasks]  # the grid goes by these
+    groups = [[name] for name in names] + [list(p) for p in itertools.combinations(names, 2)]
+    values = config.resolved() | {"name": f"{config.name}-pairs", "tasks": tasks}
+    return checked(Config, {**values, "grid": {"groups": groups, "heads": False}}, "relate")
 
 
 def limited(config: Config, tasks: list[Task], limit: int) -> list[Any]:

@@ -89,10 +89,7 @@ def case_scores(grid: dict[str, Any]) -> Numbers:
         found = [_scores(grid, cell) for cell in cells]
         means = {task: float(np.mean([scores[task] for scores in found])) for task in found[0]}
         rows[case] = {task: _percent(value) for task, value in means.items()}
-        for title, tasks in {**grid.get("benchmarks", {}), "average": list(means)}.items():
-            there = [value for task, value in means.items() if task in tasks]
-            if there:
-                rows[case][title] = _percent(float(np.mean(there)))
+        rows[case]["average"] = _percent(float(np.mean(list(means.values()))))
     return rows
 
 
@@ -214,7 +211,12 @@ def growing(grid: dict[str, Any]) -> Numbers:
 def largest_group(grid: dict[str, Any]) -> Numbers:
     most = max(len(cell["varied"]["tasks"]) for cell in _done(grid))
     cells = [cell for cell in _done(grid) if len(cell["varied"]["tasks"]) == most]
-    return case_scores({**grid, "cells": cells})
+    rows = case_scores({**grid, "cells": cells})
+    for scores in rows.values():
+        for benchmark, tasks in grid.get("benchmarks", {}).items():
+            own = [scores[task] for task in tasks if scores.get(task) is not None]
+            scores[benchmark] = float(np.mean(own)) if own else None
+    return rows
 
 
 def attention_of_helpful(found: dict[str, Any]) -> Numbers:

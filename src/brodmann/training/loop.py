@@ -224,11 +224,11 @@ class Loop:
         inner: torch.optim.Optimizer = self.optimizer.optimizer
         return inner
 
-    def _whole(self, *, back: bool = False) -> Any:
+    def _whole(self, **how: bool) -> Any:
         """(model, optimizer) with all their numbers here, to be saved or (`back`) written to."""
         if self.shards is None:
             return contextlib.nullcontext((self.trained, self._bare_optimizer()))
-        return self.shards.whole(self._bare_optimizer(), back=back)
+        return self.shards.whole(self._bare_optimizer(), **how)
 
     def _finished(self) -> bool:
         patience = self.options.early_stopping
@@ -357,7 +357,7 @@ class Loop:
                 self._stop_if_asked(keeper, signals)
 
         state = self.progress
-        with self._whole() as (trained, _):
+        with self._whole(moments_too=False) as (trained, _):
             results = evaluate(
                 self.model,
                 self.tasks,

@@ -17,7 +17,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, distributed, nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
@@ -103,15 +103,20 @@ class Shards:
         return Outputs([], self.module(batch))
 
     @contextlib.contextmanager
-    def whole(self, optimizer: Any, *, back: bool = False) -> Iterator[tuple[nn.Module, Any]]:
+    def whole(
+        self, optimizer: Any, *, moments_too: bool = True, back: bool = False
+    ) -> Iterator[tuple[nn.Module, Any]]:
         """All weights in the ordinary model, and all moments by its parameters: every process must
-        come here. With `back` what was changed meanwhile is split again."""
+        come here, and the first one, which saves, keeps the moments. With `back` what was changed
+        meanwhile is split again."""
         self.gather()
         parameters = dict(self.whole_model.named_parameters())
         moments: Any = SimpleNamespace(state=defaultdict(dict))
-        for name, part in self.split.named_parameters():
+        for name, part in self.split.named_parameters() if moments_too else ():
             for moment, value in sorted(optimizer.state.get(part, {}).items()):  # the same order
-                moments.state[parameters[name]][moment] = _all_of(value)
+                found = _all_of(value)
+                if distributed.get_rank() == 0:
+                    moments.state[parameters[name]][moment] = found
         try:
             yield self.whole_model, moments
             if back:
