@@ -214,7 +214,7 @@ def largest_group(grid: dict[str, Any]) -> Numbers:
     rows = case_scores({**grid, "cells": cells})
     for scores in rows.values():
         for benchmark, tasks in grid.get("benchmarks", {}).items():
-            own = [scores[task] for task in tasks if scores.get(task) is not None]
+            own = [value for task in tasks if (value := scores.get(task)) is not None]
             scores[benchmark] = float(np.mean(own)) if own else None
     return rows
 
