@@ -1,5 +1,6 @@
 """A real Ray cluster of two workers: a grid survives the death of one, to the same numbers."""
 
+import contextlib
 import io
 import json
 import os
@@ -12,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from tests.processes import start
 
@@ -46,21 +48,12 @@ def written(folder: Path) -> Path:
 
 
 def workers(driver: int) -> list[int]:
-    """Processes of this driver's cluster that run a cell now: Ray gives them their task's name.
-
-    Other tests may have a cluster at the same time.
-    """
+    """Processes of this driver's cluster that run a cell now: Ray gives them their task's name."""
     found = []
-    for entry in Path("/proc").iterdir():
-        try:
-            if entry.name.isdigit() and (entry / "cmdline").read_text().startswith("ray::_cell"):
-                above = int(entry.name)
-                while above > 1 and above != driver:
-                    fields = Path(f"/proc/{above}/stat").read_text().rpartition(")")[2].split()
-                    above = int(fields[1])  # its parent
-                found += [int(entry.name)] if above == driver else []
-        except OSError:  # it has just ended
-            continue
+    for process in psutil.Process(driver).children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess, psutil.ZombieProcess):  # it has just ended
+            if " ".join(process.cmdline()).startswith("ray::_cell"):
+                found.append(process.pid)
     return found
 
 
@@ -71,7 +64,6 @@ def scores(folder: Path) -> dict[str, Any]:
             for row in rows}  # fmt: skip
 
 
-@pytest.mark.skipif(not Path("/proc").is_dir(), reason="finds the workers in /proc")
 def test_a_dead_worker_loses_nothing(tmp_path: Path, command: Command) -> None:
     study = written(tmp_path / "ray")
     words = [sys.executable, "-m", "brodmann", "grid", str(study), "--engine", "ray"]
