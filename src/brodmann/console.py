@@ -142,7 +142,8 @@ class RunView:
         counts = facts["parameters"]
         self.console.print(
             f"{parameters_in_words(counts)}, {counts['trainable'] / 1e6:.1f} M trained; "
-            f"{facts['steps']:,} steps on {facts['device']}, {facts['threads']} thread(s)"
+            f"{facts['steps']:,} steps on {facts['device']} in {facts['precision']}, "
+            f"{facts['threads']} thread(s)"
             + (f", {facts['world']} processes" if facts["world"] > 1 else ""),
             highlight=False,
         )

@@ -274,6 +274,7 @@ def in_order(waiting: list[Work], report: Any) -> None:
 def _run_cell(work: Work, report: Any) -> dict[str, Any]:
     cell, branch = work.cell, work.branch
     facts = _facts_of(cell)
+    from brodmann.models.precision import computed_in
     from brodmann.training.checkpoint import clear_checkpoints
 
     try:
@@ -294,13 +295,14 @@ def _run_cell(work: Work, report: Any) -> dict[str, Any]:
         return _failed(facts, f"{type(error).__name__}: {error}", report)
     clear_checkpoints(cell.config.folder)  # many cells would fill the disk with them
     keep = {"splits", "dissociation", "parameters"}
-    versions = {k: v for k, v in provenance().items() if k in ("versions", "processor", "cores")}
+    told = {k: v for k, v in provenance().items() if k in ("versions", "processor", "cores")}
+    told["precision"] = computed_in(cell.config.training.precision)
     return {
         **facts,
         "state": "done",
         **{key: value for key, value in result.items() if key in keep},
         "configuration": cell.config.portable(),
-        "provenance": versions,
+        "provenance": told,
     }
 
 

@@ -275,6 +275,10 @@ def described(
     runs: dict[str, str],
 ) -> dict[str, Any]:
     """Our numbers, the paper's, their differences, and where ours come from."""
+    from brodmann.models.precision import computed_in
+
+    machine = {k: v for k, v in provenance().items() if k != "command"}  # it names folders
+    machine["precision"] = computed_in(config.training.precision)
     differences: Numbers = {}
     for row, columns in view.paper.items():
         for column, theirs in columns.items():
@@ -290,7 +294,7 @@ def described(
         "differences": differences,
         "configuration": config.portable(),
         "runs": runs,
-        "machine": {k: v for k, v in provenance().items() if k != "command"},  # it names folders
+        "machine": machine,
     }
 
 

@@ -17,11 +17,22 @@ SLOW_BF16 = 'this processor has no bf16 of its own: precision = "auto" or "float
 
 
 def autocast(device: torch.device, precision: str) -> contextlib.AbstractContextManager[Any]:
-    if precision not in PRECISIONS:
-        raise InputError(f"unknown precision '{precision}'{did_you_mean(precision, PRECISIONS)}")
-    if precision == "float32" or (precision == "auto" and not fast_bf16(device)):
+    if computed_in(precision, device) == "float32":
         return contextlib.nullcontext()
     return torch.autocast(device.type, torch.bfloat16)
+
+
+def computed_in(precision: str, device: torch.device | None = None) -> str:
+    """What `auto` means on a device, or on the one that would train here."""
+    if precision not in PRECISIONS:
+        raise InputError(f"unknown precision '{precision}'{did_you_mean(precision, PRECISIONS)}")
+    if precision != "auto":
+        return precision
+    return "bf16" if fast_bf16(device or default_device()) else "float32"
+
+
+def default_device() -> torch.device:
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 @cache

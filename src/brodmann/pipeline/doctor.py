@@ -52,9 +52,7 @@ def examine() -> dict[str, Any]:
 
 def _bf16() -> tuple[bool, str]:
     """Whether the processor multiplies bfloat16 itself; without it bf16 is several times slower."""
-    import torch
+    from brodmann.models.precision import default_device, fast_bf16
 
-    from brodmann.models.precision import fast_bf16
-
-    supported = fast_bf16(torch.device("cuda" if torch.cuda.is_available() else "cpu"))
+    supported = fast_bf16(default_device())
     return supported, "fast here" if supported else 'slow here: use precision = "auto"'

@@ -142,6 +142,8 @@ def timed(folder: Path, stage: str) -> Iterator[None]:
 
 def record_provenance(folder: Path, config: Config, tasks: list[Task]) -> None:
     """Who ran what on what, one entry a sitting."""
+    from brodmann.models.precision import computed_in
+
     path = folder / "provenance.json"
     known = artifacts.read_json(path) if path.is_file() else {}
     data = {
@@ -159,12 +161,13 @@ def record_provenance(folder: Path, config: Config, tasks: list[Task]) -> None:
         for task in tasks
     }
     sittings = known.get("sittings", [])
+    precision = computed_in(config.training.precision)
     document = {
         "seed": config.seed,
         "data_seed": config.data_seed,
         "fingerprint": config.fingerprint(),
         "data": data,
-        "sittings": [*sittings, artifacts.provenance()],
+        "sittings": [*sittings, {**artifacts.provenance(), "precision": precision}],
     }
     artifacts.write_json(path, document)
 

@@ -23,7 +23,7 @@ from brodmann.data.tasks import Task
 from brodmann.errors import InputError, Interrupted, RunError
 from brodmann.models.evaluate import evaluate, mean_primary
 from brodmann.models.multitask import MultiTaskModel
-from brodmann.models.precision import SLOW_BF16, autocast, fast_bf16
+from brodmann.models.precision import SLOW_BF16, autocast, computed_in, fast_bf16
 from brodmann.training import processes
 from brodmann.training.aggregation import TaskGradients, check_together
 from brodmann.training.batching import BatchSource
@@ -208,6 +208,7 @@ class Loop:
             "step": self.progress.step,
             "world": self.world,
             "device": str(self.device),
+            "precision": computed_in(self.options.precision, self.device),
             "threads": torch.get_num_threads(),
             "parameters": self.parameters,
             "tasks": {

@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 import torch
 
+from brodmann.errors import InputError
 from brodmann.models import precision
-from brodmann.models.precision import autocast, fast_bf16
+from brodmann.models.precision import autocast, computed_in, fast_bf16
 
 CPU = torch.device("cpu")
 
@@ -51,3 +52,12 @@ def test_a_slow_format_is_said(
         )  # fmt: skip
         assert notes.count(precision.SLOW_BF16) == said
     fast_bf16.cache_clear()
+
+
+def test_what_auto_came_to_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(precision, "fast_bf16", lambda device: device.type == "cuda")
+    assert computed_in("auto", CPU) == "float32"
+    assert computed_in("auto", torch.device("cuda")) == "bf16"
+    assert computed_in("bf16", CPU) == "bf16" and computed_in("float32", CPU) == "float32"
+    with pytest.raises(InputError, match="did you mean 'bf16'"):
+        computed_in("bf61")

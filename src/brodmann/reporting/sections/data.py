@@ -66,6 +66,8 @@ def _origin(run: Record) -> str:
         words.append(f"began {sittings[0]['started']}")
         words.append(", ".join(f"{name} {v}" for name, v in last["versions"].items()))
         words.append(f"{last['processor'] or last['platform']}, {counted(last['cores'], 'core')}")
+        if "precision" in last:
+            words.append(f"computed in {last['precision']}")
         if last.get("git"):
             changed = " with local changes" if last["git"]["changed"] else ""
             words.append(f"commit {last['git']['commit'][:12]}{changed}")
