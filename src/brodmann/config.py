@@ -305,16 +305,21 @@ def load_config(path: Path, overrides: list[str] | None = None) -> tuple[Config,
         apply_override(values, override)
     if folder is not None:  # wherever it was moved to
         values |= {"output": str(folder.resolve().parent), "name": folder.resolve().name}
+    return checked_config(values, str(path), path.parent)
+
+
+def checked_config(values: dict[str, Any], source: str, beside: Path) -> tuple[Config, Path]:
+    """Settings, named in messages by where they come from, with paths beside a folder."""
     entries = values.get("tasks")
     for place, entry in enumerate(entries if isinstance(entries, list) else []):
         if isinstance(entry, dict):  # by itself: as part of a union its own problem would be lost
-            checked(TaskDescription, entry, f"{path}: tasks[{place}]")
-    config = checked(Config, values, str(path))
-    base = path.parent
+            checked(TaskDescription, entry, f"{source}: tasks[{place}]")
+    config = checked(Config, values, source)
+    base = beside
     if config.data_dir is not None:
-        base = path.parent / Path(config.data_dir).expanduser()
+        base = beside / Path(config.data_dir).expanduser()
         if not base.is_dir():
-            raise InputError(f"{path}: data_dir = '{config.data_dir}': no such folder")
+            raise InputError(f"{source}: data_dir = '{config.data_dir}': no such folder")
     # Stored with the run, so that its own config.toml finds the same files from anywhere.
     config.data_dir = str(base.resolve())
     return config, base

@@ -3,9 +3,11 @@
 from collections.abc import Iterator
 from typing import Any
 
+from rich.console import Group
 from rich.markup import escape
 from rich.progress_bar import ProgressBar
 from rich.table import Table
+from rich.text import Text
 
 from brodmann.recipes import beside
 from brodmann.results import parameters_in_words
@@ -122,11 +124,11 @@ def recipes_table(rows: list[dict[str, Any]]) -> Table:
     return table
 
 
-def reproduced_table(document: dict[str, Any]) -> Table:
+def reproduced_table(document: dict[str, Any]) -> Group:
     """Ours, and in brackets the paper's with the difference."""
     view, ours = document["view"], document["ours"]
     title = f"{view['name']}: {view['shows']} (in brackets: the paper, and ours less the paper's)"
-    table = Table(title=escape(title), title_justify="left", header_style="bold", box=None)
+    table = Table(header_style="bold", box=None)
     rows = [*ours.values(), *view["paper"].values()]
     columns = list(dict.fromkeys(column for row in rows for column in row))
     table.add_column("")
@@ -135,4 +137,4 @@ def reproduced_table(document: dict[str, Any]) -> Table:
     for row in dict.fromkeys([*ours, *view["paper"]]):
         mine, theirs = ours.get(row, {}), view["paper"].get(row, {})
         table.add_row(escape(row), *(beside(mine.get(c), theirs.get(c)) for c in columns))
-    return table
+    return Group(Text(title), table)  # as the table's own it would be as narrow as the table

@@ -147,7 +147,7 @@ def pruned_table(result: dict[str, Any]) -> Table:
 def grid_table(summary: dict[str, Any]) -> Table:
     table = Table(title="cells", title_justify="left", header_style="bold")
     for title in ("cell", "scores (%)", "D of each (%)", "D (%)", "95 %", "verdict"):
-        table.add_column(title)
+        table.add_column(title, overflow="fold")
     for cell in summary["cells"]:
         found = cell.get("dissociation")
         if cell["state"] == "failed":

@@ -1,7 +1,6 @@
 """Plans of one run, of a grid or comparison of many, or of the papers' recipes, before anything
 runs."""
 
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -130,11 +129,10 @@ def estimate_recipes(
     rows: list[dict[str, Any]] = []
     assumed: set[str] = set()
     for recipe in names:
-        with tempfile.TemporaryDirectory() as folder:
-            config, _ = configured(recipe, scale, Path(folder), [])
-            if config.adapt is not None:  # it goes on with the model of the recipe it needs
-                start = configured(find(recipe.needs[0])[0], scale, Path(folder), [])[0]
-                config.model = start.model
+        config, _ = configured(recipe, scale, Path("runs"), [])
+        if config.adapt is not None:  # it goes on with the model of the recipe it needs
+            start = configured(find(recipe.needs[0])[0], scale, Path("runs"), [])[0]
+            config.model = start.model
         runs, more, trainings = _runs_of(recipe, config)
         alone = sum(run.total + run.first_steps for run in runs) + more
         taken = more

@@ -7,7 +7,7 @@ from typing import Any
 
 from brodmann.arms import arm_config, run_arms
 from brodmann.artifacts import provenance, read_json, write_json, write_text
-from brodmann.config import Config, load_config, set_value, to_toml
+from brodmann.config import Config, apply_override, checked_config, set_value
 from brodmann.errors import InputError, RunError
 from brodmann.grid import Engine, cells_of, run_grid, task_name
 from brodmann.recipes import PAPERS, Numbers, Recipe, View, beside, find, index, recipes
@@ -95,13 +95,11 @@ def configured(
         for key, value in recipe.at_paper_scale.items():
             set_value(values, key, value, f"{recipe.name}: {key}")
     _starts_there(values, output, "-paper" if scale == "paper" else "")
-    output.mkdir(parents=True, exist_ok=True)
-    path = output / f".{recipe.name}-{scale}.toml"
-    write_text(path, to_toml(values))
-    try:
-        return load_config(path, overrides)
-    finally:
-        path.unlink()
+    for override in overrides:
+        if override.partition("=")[0] == "output":
+            raise InputError(f"--set {override}: tables and runs go to --output FOLDER")
+        apply_override(values, override)
+    return checked_config(values, f"recipe {recipe.name}", Path.cwd())
 
 
 def _starts_there(values: dict[str, Any], output: Path, suffix: str) -> None:

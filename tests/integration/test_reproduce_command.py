@@ -9,8 +9,8 @@ import pytest
 from brodmann.errors import InputError
 from brodmann.grid import cells_of
 from brodmann.pipeline.train import check_methods
-from brodmann.recipes import find, index, missing, recipes
-from brodmann.recipes.readers import READERS
+from brodmann.recipes import PAPERS, beside, find, index, missing, recipes
+from brodmann.recipes.readers import READERS, SPREAD
 from brodmann.reporting.view_figures import WAYS
 from brodmann.reproduce import as_markdown, configured, described, titles_of
 
@@ -48,6 +48,7 @@ def test_every_recipe_is_a_valid_configuration(recipe, scale: str, tmp_path: Pat
         assert view.name in index() or view.name.endswith(("-frozen", "-shared", "-single"))
         assert view.figure in ("", *WAYS)
         assert view.figure or "-figure" not in view.name  # a figure is drawn
+        assert bool(view.unit) is (view.figure in ("bars", "lines"))  # and its axis has a name
         assert view.paper or view.note  # the paper's numbers, or why there are none
     titles_of(recipe, scale, tmp_path)  # as many titles as cases
     for needed in recipe.needs:
@@ -87,6 +88,45 @@ def test_differences_and_the_table(tmp_path: Path) -> None:
     assert f"| {first} | 76.0 (80.6, -4.6) | 7.0 (14.4, -7.4) |" in text
     assert f"| {last} | – (84.0) | – (10.0) |" in text
     assert "- one run: `abc`" in text
+
+
+def test_wrong_words_name_the_recipe(tmp_path: Path, command: Command) -> None:
+    """Not a file the user has never seen; and nothing is written."""
+    for words, expected in (
+        (("--set", "training.epochs=x"), "recipe five_tasks: training.epochs = 'x'"),
+        (("--set", "traning.epochs=1"), "recipe five_tasks: unknown key 'traning'"),
+        (("--data-dir", tmp_path / "none"), f"recipe five_tasks: data_dir = '{tmp_path / 'none'}'"),
+        (("--set", "output=else"), "--set output=else: tables and runs go to --output FOLDER"),
+    ):
+        code, out, err = command("reproduce", "five_tasks", "--output", tmp_path / "runs", *words)
+        assert (code, out) == (2, "") and expected in err and err.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_paper_and_a_recipe_have_different_names() -> None:
+    assert not {paper.lower() for paper in PAPERS} & {recipe.name for recipe in recipes()}
+
+
+def test_averages_have_a_spread_and_counts_are_whole() -> None:
+    arms = {
+        "multi": {"seeds": [0, 1], "average": [0.8, 0.01], "per_task": {"a": [0.8, 0.01]}},
+        "iat": {"seeds": [0], "average": [0.9, 0.0], "per_task": {"a": [0.9, 0.0]}},
+    }
+    arms["iat"]["against"] = {"improved": 1}
+    assert READERS["arm_scores"]({"arms": arms}) == {
+        "multi": {"a": 80.0, "average": 80.0, SPREAD: 1.0},
+        "iat": {"a": 90.0, "average": 90.0},  # one seed has no spread
+    }
+    improved = READERS["arm_averages"]({"arms": arms})["iat"]["tasks improved"]
+    assert (beside(improved, 8), beside(improved, None)) == ("1 (8, -7)", "1")
+    cells = [
+        {"state": "done", "varied": {"seed": seed}, "splits": {"validation": {"a": {"score": s}}}}
+        for seed, s in enumerate((0.5, 0.7))
+    ]
+    (row,) = READERS["case_scores"]({"cells": cells}).values()
+    assert row["average"] == pytest.approx(60) and row[SPREAD] == pytest.approx(14.142, abs=1e-3)
+    (alone,) = READERS["case_scores"]({"cells": cells[:1]}).values()
+    assert SPREAD not in alone
 
 
 def test_five_tasks_in_one_run(tmp_path: Path, command: Command) -> None:

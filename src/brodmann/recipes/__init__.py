@@ -29,12 +29,18 @@ def beside(mine: float | None, theirs: float | None) -> str:
     first = "–" if mine is None else _short(mine)
     if theirs is None:
         return first
-    difference = "" if mine is None else f", {mine - theirs:+.1f}"
+    difference = "" if mine is None else f", {_signed(mine - theirs)}"
     return f"{first} ({_short(theirs)}{difference})"
 
 
+def _signed(difference: float) -> str:
+    return f"{difference:+,}" if isinstance(difference, int) else f"{difference:+.1f}"
+
+
 def _short(value: float) -> str:
-    """Percentages have one place, correlations and cosines two."""
+    """Percentages have one place, correlations and cosines two, counts none."""
+    if isinstance(value, int):
+        return f"{value:,}"
     return f"{value:.2f}" if abs(value) < 1 else f"{value:.1f}"
 
 
@@ -48,6 +54,7 @@ class View:
     paper: Numbers = field(default_factory=dict)
     note: str = ""  # how ours differs by construction
     figure: str = ""  # how it is drawn: "bars", "lines", "matrix" or "points"; a table is not
+    unit: str = ""  # what bars and lines show: the label of their axis
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """From a recipe's results to the rows and columns of a table or figure, in the paper's units."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from brodmann.recipes.readers_of_runs import (
 )
 
 Reader = Callable[[dict[str, Any]], Numbers]
+SPREAD = "± seeds"  # a column: the standard deviation over seeds of the average before it
 
 
 def pair_dissociation(grid: dict[str, Any]) -> Numbers:
@@ -60,10 +61,13 @@ def overlapping_heads(grid: dict[str, Any]) -> Numbers:
 
 
 def heads_per_layer(grid: dict[str, Any]) -> Numbers:
-    """A row a task, a column a layer."""
+    """A row a task, a column a layer; over several seeds their mean."""
     cells = _done(grid)
     return {
-        task: {f"layer {layer}": count for layer, count in enumerate(counts)}
+        task: {
+            f"layer {layer}": int(count) if len(cells) == 1 else count
+            for layer, count in enumerate(counts)
+        }
         for task, counts in zip(
             cells[0]["dissociation"]["tasks"], _mean(cells, "heads_per_layer"), strict=True
         )
@@ -77,6 +81,7 @@ def case_averages(grid: dict[str, Any]) -> Numbers:
         scores = np.array([list(_scores(grid, cell).values()) for cell in cells])
         rows[case] = {
             "average": _percent(float(scores.mean())),
+            **_spread(scores.mean(axis=1)),
             "task σ": _percent(float(scores.std(axis=1, ddof=1).mean())),
         }
     return rows
@@ -90,6 +95,7 @@ def case_scores(grid: dict[str, Any]) -> Numbers:
         means = {task: float(np.mean([scores[task] for scores in found])) for task in found[0]}
         rows[case] = {task: _percent(value) for task, value in means.items()}
         rows[case]["average"] = _percent(float(np.mean(list(means.values()))))
+        rows[case] |= _spread([float(np.mean(list(scores.values()))) for scores in found])
     return rows
 
 
@@ -98,9 +104,9 @@ def arm_averages(comparison: dict[str, Any]) -> Numbers:
     rows: Numbers = {}
     for arm, found in comparison["arms"].items():
         against = found.get("against") or {}
-        rows[arm] = {"average": _percent(found["average"][0])}
+        rows[arm] = _average(found)
         if "improved" in against:
-            rows[arm]["tasks improved"] = float(against["improved"])
+            rows[arm]["tasks improved"] = int(against["improved"])
     return rows
 
 
@@ -109,7 +115,7 @@ def arm_scores(comparison: dict[str, Any]) -> Numbers:
     return {
         arm: {
             **{task: _percent(mean) for task, (mean, _) in found["per_task"].items()},
-            "average": _percent(found["average"][0]),
+            **_average(found),
         }
         for arm, found in comparison["arms"].items()
     }
@@ -184,7 +190,7 @@ def examples_over_training(grid: dict[str, Any]) -> Numbers:
         data = read_json(_folder(grid, cells[0]) / "provenance.json")["data"]
         last = taken[-1][0]
         for task in cells[0]["splits"]["validation"]:
-            counts = [0.0] * 4
+            counts = [0] * 4
             for step, examples in taken:
                 counts[min(3, 4 * (step - 1) // last)] += examples.get(task, 0)
             row: dict[str, float | None] = {f"quarter {n + 1}": v for n, v in enumerate(counts)}
@@ -262,6 +268,19 @@ READERS: dict[str, Reader] = {
         attention_of_harmful,
     )
 }
+
+
+def _average(arm: dict[str, Any]) -> dict[str, float | None]:
+    mean, deviation = arm["average"]
+    several = len(arm["seeds"]) > 1
+    return {"average": _percent(mean), **({SPREAD: _percent(deviation)} if several else {})}
+
+
+def _spread(averages: Sequence[float]) -> dict[str, float | None]:
+    """One seed has none."""
+    if len(averages) < 2:
+        return {}
+    return {SPREAD: _percent(float(np.std(averages, ddof=1)))}
 
 
 def _relevance(found: dict[str, Any]) -> Numbers:

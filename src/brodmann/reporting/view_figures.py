@@ -11,18 +11,25 @@ from brodmann.reporting.figures import short
 Numbers = dict[str, dict[str, float | None]]  # row → column → value
 SHADES = ("#1f4e79", "#c0392b", "#4a7c59", "#b8860b", "#6c5b7b", "#557a95", "#8c564b", "#555555")
 NO_PAIR = ("Pearson r, p", "Spearman ρ, p")  # how rows under the pairs begin
-ASIDE = "difficulty"  # a column beside the points in time that is none
+SPREAD = "± seeds"  # a column: the standard deviation of the average
+ASIDE = ("difficulty", SPREAD, "task σ")  # columns that are not of one kind with the others
 
 
 def draw_view(view: dict[str, Any], ours: Numbers) -> Any:
     """A figure of one view's numbers in the way the view asks for."""
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
 
     rows = [row for row in ours if not row.startswith(NO_PAIR)]
     columns = list(dict.fromkeys(column for row in rows for column in ours[row]))
+    columns = [column for column in columns if column not in ASIDE]
     figure = Figure(figsize=(max(5.0, 1.4 + 0.45 * len(rows) * max(1, len(columns) / 3)), 3.6))
     axes = figure.subplots()
     WAYS[view["figure"]](axes, ours, view["paper"], rows, columns)
+    if view["unit"]:
+        axes.set_ylabel(view["unit"], fontsize=8, parse_math=False)
+    if view["unit"] and all(isinstance(ours[row].get(c), int) for row in rows for c in columns):
+        axes.yaxis.set_major_locator(MaxNLocator(integer=True))  # there is no half a head
     axes.set_title(f"{view['name']}: {view['shows']}", fontsize=9, parse_math=False)
     return figure
 
@@ -30,11 +37,12 @@ def draw_view(view: dict[str, Any], ours: Numbers) -> Any:
 def _bars(
     axes: Any, ours: Numbers, paper: Numbers, rows: Sequence[str], columns: Sequence[str]
 ) -> None:
-    """A group of bars a row; the paper's as an outline around them."""
+    """A group of bars a row, its average with the spread over seeds; the paper's as an outline."""
     width = 0.8 / len(columns)
     for place, column in enumerate(columns):
         middle = np.arange(len(rows)) + (place - (len(columns) - 1) / 2) * width
-        axes.bar(middle, _values(ours, rows, column), width * 0.9,
+        spread = _values(ours, rows, SPREAD) if column == "average" else None
+        axes.bar(middle, _values(ours, rows, column), width * 0.9, yerr=spread, ecolor="#888888",
                  color=SHADES[place % len(SHADES)], label=short(column))  # fmt: skip
         theirs = _values(paper, rows, column)
         if np.isfinite(theirs).any():
@@ -50,7 +58,6 @@ def _lines(
     axes: Any, ours: Numbers, paper: Numbers, rows: Sequence[str], columns: Sequence[str]
 ) -> None:
     """A line a row over the columns in their order; the paper's dotted."""
-    columns = [column for column in columns if column != ASIDE]
     for place, row in enumerate(rows):
         shade = SHADES[place % len(SHADES)]
         for numbers, style in ((ours, "-"), (paper, ":")):

@@ -168,7 +168,7 @@ def test_rows_of_a_link_and_their_picture() -> None:
     assert rows["a+c"] == {"similarity": 0.5, "D": None, "dual-task D": pytest.approx(20.0)}
     assert "dual-task D" not in rows["a+b"]
     assert rows["Spearman ρ, p (dual-task D)"]["similarity"] is not None
-    view = {"name": "v", "shows": "s", "figure": "points", "paper": {}}
+    view = {"name": "v", "shows": "s", "figure": "points", "paper": {}, "unit": ""}
     axes = draw_view(view, rows).axes[0]
     assert len(axes.collections) == 2  # the points and the band of their line
     assert not any("Pearson" in text.get_text() for text in axes.texts)
@@ -179,8 +179,25 @@ def test_rows_of_a_link_and_their_picture() -> None:
 
 
 def test_harm_is_another_colour_in_a_picture_too() -> None:
-    view = {"name": "v", "shows": "s", "figure": "matrix", "paper": {}}
+    view = {"name": "v", "shows": "s", "figure": "matrix", "paper": {}, "unit": ""}
     image = draw_view(view, {"a": {"a": 0.0, "b": -5.0}, "b": {"a": 10.0, "b": None}}).axes[0]
     assert image.images[0].get_clim() == (-10.0, 10.0)
     image = draw_view(view, {"a": {"a": 1.0, "b": 5.0}}).axes[0]
     assert image.images[0].get_cmap().name == "Blues"
+
+
+def test_axes_have_names_counts_whole_steps_and_averages_their_spread() -> None:
+    view = {"name": "v", "shows": "s", "figure": "lines", "paper": {}, "unit": "important heads"}
+    heads = draw_view(view, {"a": {"layer 0": 1, "layer 1": 2}}).axes[0]
+    assert heads.get_ylabel() == "important heads"
+    assert all(float(tick).is_integer() for tick in heads.get_yticks())
+    view |= {"figure": "bars", "unit": "score (%)"}
+    ours = {row: {"average": mean, "± seeds": 2.0, "task σ": 9.0}
+            for row, mean in (("a", 70.5), ("b", 80.0))}  # fmt: skip
+    scores = draw_view(view, ours).axes[0]
+    bars, spread = scores.containers
+    if not hasattr(bars, "patches"):
+        bars, spread = spread, bars
+    assert [bar.get_height() for bar in bars] == [70.5, 80.0]  # the spread is no bar of its own
+    (ends,) = spread.lines[2]
+    assert [tuple(line[:, 1]) for line in ends.get_segments()] == [(68.5, 72.5), (78.0, 82.0)]
