@@ -20,7 +20,7 @@ from typing import Any
 
 from brodmann.analysis.iap import forward_passes
 from brodmann.analysis.importance import passes
-from brodmann.config import Config
+from brodmann.config import Config, MetaSection
 from brodmann.data import catalogue
 from brodmann.errors import InputError
 from brodmann.grid import task_name
@@ -137,6 +137,42 @@ def few_shot_operations(config: Config) -> tuple[int, float]:
             learnt = 3 * size * section.epochs
             operations += trainings * task.tokens * reading * (learnt + task.validation)
     return count, operations
+
+
+def read_to_meta_train(section: MetaSection) -> int:
+    """Examples of one seed: every pair's support set in every inner step, then its query set."""
+    return section.steps * section.pairs * (section.inner_steps * section.support + section.query)
+
+
+def meta_operations(config: Config) -> tuple[int, float]:
+    """(trainings, operations) of [meta]: starts, each seed's, and their tests on unseen pairs."""
+    section = config.meta
+    assert section is not None
+    shape = Shape.of(config.model.backbone)
+    length = config.model.max_length
+    tasks = {task.name: task for task in (sized(task, length) for task in config.tasks)}
+    kept = {*section.unseen, section.tuning}
+    seen = [task for name, task in tasks.items() if name not in kept]
+    reading = 2 * shape.matrices + 4 * shape.layers * _mean_length(seen, length) * shape.width
+    backward = 1 + _backward(config)
+    learners = 1 + ("multitask" in section.against)
+    each = sum(task.tokens for task in seen) / len(seen)  # pairs are drawn alike
+    trained = learners * section.seeds * read_to_meta_train(section) * each * backward
+    starts = 1 + len(section.against)
+
+    def adapted(task: Sized, shots: int, steps: int, judged: int) -> float:
+        return task.tokens * (backward * shots * steps + judged * task.validation)
+
+    tested = section.seeds * starts * sum(
+        adapted(tasks[name], shots, section.curve[-1], len(section.curve))
+        for name in section.unseen
+        for shots in section.shots
+    )  # fmt: skip
+    if section.tuning is not None:
+        tested += starts * len(section.rates) * adapted(
+            tasks[section.tuning], max(section.shots), section.curve[-1], 1
+        )  # fmt: skip
+    return learners * section.seeds, (trained + tested) * reading
 
 
 def tournament_operations(config: Config) -> float:

@@ -8,7 +8,15 @@ from brodmann.arms import FROM_THE_START, OFF, VARIANTS, arm_config
 from brodmann.artifacts import digest
 from brodmann.config import Config, MetaSection, SpecializeSection
 from brodmann.errors import InputError, did_you_mean
-from brodmann.estimate import RunEstimate, estimate_run, few_shot_operations, tournament_operations
+from brodmann.estimate import (
+    RunEstimate,
+    estimate_run,
+    few_shot_operations,
+    meta_operations,
+    read_to_meta_train,
+    sized,
+    tournament_operations,
+)
 from brodmann.grid import Cell, cells_of, shared_beginnings, specialized_share
 from brodmann.pipeline.plan import measured, plan, stored
 from brodmann.recipes import PAPERS, Recipe, find, index, recipes
@@ -38,8 +46,7 @@ def make_plan(
 
 
 def _no_plan_of(section: MetaSection) -> str:
-    training = section.steps * section.pairs
-    training *= section.inner_steps * section.support + section.query
+    training = read_to_meta_train(section)
     twice = " and as many for plain training" if "multitask" in section.against else ""
     return (
         f"[meta]: `plan` does not know `brodmann meta`; each of its {section.seeds} seeds reads "
@@ -145,6 +152,9 @@ def estimate_recipes(
             if config.grid is not None:
                 known.add(run.fingerprint)
         assumed |= {task for run in runs for task in run.assumed}
+        if not runs:
+            each = (sized(task, config.model.max_length) for task in config.tasks)
+            assumed |= {task.name for task in each if task.assumed}
         rows.append(
             {
                 "recipe": recipe.name,
@@ -180,6 +190,9 @@ def _runs_of(recipe: Recipe, config: Config) -> tuple[list[RunEstimate], float, 
     """(runs, operations of what is no run, how many small trainings that is)."""
     if config.transfer is not None:
         trainings, operations = few_shot_operations(config)
+        return [], operations, trainings
+    if config.meta is not None:
+        trainings, operations = meta_operations(config)
         return [], operations, trainings
     if "pairs" in recipe.relate:
         tasks = [

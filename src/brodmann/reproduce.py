@@ -177,11 +177,15 @@ def run_recipe(
     if recipe.relate:
         return _related(recipe, config, base, report)
     if config.compare is not None:
-        return run_arms(config, base, report)
+        return {**run_arms(config, base, report), "folder": config.folder}
     if config.adapt is not None:
         from brodmann.pipeline.adapt import adapt
 
         return adapt(config, base, report)
+    if config.meta is not None:
+        from brodmann.pipeline.meta import meta
+
+        return meta(config, base, report)
     if config.transfer is not None:
         from brodmann.pipeline.transfer import transfer
 

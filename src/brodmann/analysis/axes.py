@@ -15,7 +15,7 @@ reach a small p, so the smallest one possible is given beside it.
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,36 @@ from brodmann.results import Dissociation, HeadScores
 
 AXES = ("same task, other language", "same language, other task", "both differ")
 PERMUTATIONS = 5000
+
+
+def tasks_and_languages(
+    names: Iterable[str], data: Mapping[str, Mapping[str, Any]]
+) -> dict[str, tuple[str, str]]:
+    """Every task's (task, language), from what a run keeps of its data; empty if one has none.
+
+    The same named task in several languages is one task, whatever its output heads; so are tasks
+    that share an output head (an English and a Spanish dataset of the same thing).
+    """
+    known = {name: data.get(name, {}) for name in names}
+    if not all(entry.get("language") for entry in known.values()):
+        return {}
+    spoken: dict[str, set[str]] = {}
+    for entry in known.values():
+        spoken.setdefault(_named(entry), set()).add(entry["language"])
+    return {
+        name: (
+            named
+            if (named := _named(entry)) and len(spoken[named]) > 1
+            else entry.get("head") or name,
+            entry["language"],
+        )
+        for name, entry in known.items()
+    }
+
+
+def _named(entry: Mapping[str, Any]) -> str:
+    """`builtin/topic` of `builtin/topic:es`; empty for own data."""
+    return str(entry.get("named") or "").partition(":")[0]
 
 
 def kind_of(one: tuple[str, str], other: tuple[str, str]) -> str | None:

@@ -13,9 +13,11 @@ from brodmann.recipes import Numbers
 from brodmann.recipes.links import link_ahp, link_cnm, link_cra, link_dse
 from brodmann.recipes.readers_of_runs import (
     adapted,
+    by_task_or_language,
     covsim_and_gain,
     covsim_and_score,
     few_shot,
+    unseen_pairs,
     zero_shot_starts,
 )
 
@@ -266,6 +268,8 @@ READERS: dict[str, Reader] = {
         largest_group,
         attention_of_helpful,
         attention_of_harmful,
+        by_task_or_language,
+        unseen_pairs,
     )
 }
 

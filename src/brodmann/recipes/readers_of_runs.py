@@ -1,8 +1,15 @@
 """Readers of one run (trained, adapted, transferred): rows and columns in the paper's units."""
 
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from brodmann.analysis.axes import AXES, specialization_axes, tasks_and_languages
+from brodmann.artifacts import read_json
+from brodmann.errors import InputError
 from brodmann.recipes import Numbers
+from brodmann.results import Dissociation, HeadScores
 
 
 def few_shot(summary: dict[str, Any]) -> Numbers:
@@ -53,6 +60,56 @@ def adapted(found: dict[str, Any]) -> Numbers:
                 row[f"{task}, {share}"] = _percent(entry["scores"][task])
         row[task] = _percent(scores[task]["score"])
     return {"trained": row}
+
+
+def unseen_pairs(found: dict[str, Any]) -> Numbers:
+    """A row a start, a column a pair and number of steps, with the most examples that were given;
+    then what meta-training is ahead, and the half width of its 95 % interval over seeds."""
+    rows: Numbers = {}
+    for pair, entry in found["pairs"].items():
+        most = max(line["shots"] for line in entry["table"])
+        for line in entry["table"]:
+            if line["shots"] != most:
+                continue
+            column = f"{pair}, {line['steps']} steps"
+            for start, scores in line["starts"].items():
+                mean = None if scores["mean"] is None else scores["mean"][0]
+                rows.setdefault(start, {})[column] = _percent(mean)
+            for start, difference in line["differences"].items():
+                title = f"meta less {start}"
+                rows.setdefault(title, {})[column] = _percent(difference["mean"])
+                low, high = difference["low"], difference["high"]
+                half = None if low is None or high is None else (high - low) / 2
+                rows.setdefault(f"{title}, 95 % ±", {})[column] = _percent(half)
+    last = [title for title in rows if title.startswith("meta less")]
+    return {title: rows[title] for title in (*(t for t in rows if t not in last), *last)}
+
+
+def by_task_or_language(comparison: dict[str, Any]) -> Numbers:
+    """A row a kind of comparison: overlap of top heads, Spearman's ρ and D of the plain model, over
+    its seeds; then every seed's p that the first two overlaps differ by chance."""
+    seeds = []
+    for name in comparison["arms"]["multi"]["runs"]:
+        folder = Path(comparison["folder"]) / name
+        scores = HeadScores.load(folder / "importance.json")
+        data = read_json(folder / "provenance.json")["data"]
+        pairs = list(tasks_and_languages(scores.tasks, data).values())
+        measured = Dissociation.load(folder / "dissociation.json")
+        axes = specialization_axes(pairs, scores, measured.alpha, measured) if pairs else None
+        if axes is None:
+            raise InputError(f"{folder}: no task stands there in two languages beside another")
+        seeds.append(axes)
+    rows: Numbers = {}
+    for kind in (kind for kind in AXES if kind in seeds[0]["axes"]):
+        told = [seed["axes"][kind] for seed in seeds]
+        separated = [one["dissociation"] for one in told if one["dissociation"] is not None]
+        rows[kind] = {
+            "overlap (%)": 100 * float(np.mean([one["overlap"] for one in told])),
+            "Spearman": float(np.mean([one["spearman"] for one in told])),
+            "D (%)": 100 * float(np.mean(separated)) if separated else None,
+        }
+    rows["p of the overlaps"] = {f"seed {place}": seed["p"] for place, seed in enumerate(seeds)}
+    return rows
 
 
 def _percent(value: float | None) -> float | None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from brodmann.analysis.axes import AXES, specialization_axes
+from brodmann.analysis.axes import AXES, specialization_axes, tasks_and_languages
 from brodmann.reporting.blocks import Section, Table, Words, percent, plain
 from brodmann.reporting.record import Record, Study
 from brodmann.results import HeadScores
@@ -90,32 +90,10 @@ def compared(run: Record) -> Compared | None:
 
 
 def pairs_of(run: Record) -> dict[str, tuple[str, str]]:
-    """Every scored task's (task, language); empty if one has no language.
-
-    The same named task in several languages is one task, whatever its output heads; so are tasks
-    that share an output head (an English and a Spanish dataset of the same thing).
-    """
-    data = run.provenance.get("data", {})
-    known = {task: data.get(task, {}) for task in (run.scores.tasks if run.scores else ())}
-    if not all(entry.get("language") for entry in known.values()):
-        return {}
-    spoken: dict[str, set[str]] = {}
-    for entry in known.values():
-        spoken.setdefault(_named(entry), set()).add(entry["language"])
-    return {
-        task: (
-            named
-            if (named := _named(entry)) and len(spoken[named]) > 1
-            else entry.get("head") or task,
-            entry["language"],
-        )
-        for task, entry in known.items()
-    }
-
-
-def _named(entry: dict[str, Any]) -> str:
-    """`builtin/topic` of `builtin/topic:es`; empty for own data."""
-    return str(entry.get("named") or "").partition(":")[0]
+    """Every scored task's (task, language); empty if one has no language."""
+    return tasks_and_languages(
+        run.scores.tasks if run.scores else (), run.provenance.get("data", {})
+    )
 
 
 def _unlearnt(run: Record) -> str:
