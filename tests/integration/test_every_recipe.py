@@ -36,7 +36,8 @@ def players(recipe: Recipe) -> list[dict[str, Any]]:
             "limit": {"train": 24, "validation": 16, "test": 8},
         }
         if not isinstance(task, str):
-            player |= {k: v for k, v in (("head", task.head), ("language", task.language)) if v}
+            language = task.language or (task.use or "").partition(":")[2]
+            player |= {k: v for k, v in (("head", task.head), ("language", language)) if v}
         found.append(player)
     return found
 
