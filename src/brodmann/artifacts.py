@@ -80,6 +80,23 @@ def read_json(path: Path) -> dict[str, Any]:
     return result
 
 
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """A log of one JSON object a line; none where there is no file.
+
+    Logs are added to, not renamed into place: the line that a kill or a writer at work has cut in
+    half is not there yet.
+    """
+    if not path.is_file():
+        return []
+    found = []
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        with contextlib.suppress(json.JSONDecodeError):
+            entry = json.loads(line)
+            if isinstance(entry, dict):
+                found.append(entry)
+    return found
+
+
 @contextlib.contextmanager
 def whole_folder(path: Path) -> Iterator[Path]:
     """A temporary folder that becomes `path` when the block ends well, and vanishes otherwise."""

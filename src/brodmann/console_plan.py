@@ -65,7 +65,8 @@ def estimate_parts(estimate: dict[str, Any]) -> Iterator[Any]:
     title = f"estimate at the {estimate['scale']} scale, counted without data or weights"
     table = Table(title=title, title_justify="left", header_style="bold", box=None)
     for heading in ("recipe", "runs", "M tokens", "M parameters", "GB", "operations", "hours"):
-        table.add_column(heading, justify="left" if heading == "recipe" else "right")
+        first = heading == "recipe"
+        table.add_column(heading, justify="left" if first else "right", no_wrap=first)
     for row in [*estimate["recipes"], {"recipe": "all", **estimate}]:
         hours = "–" if row["hours"] is None else f"{row['hours']:,.1f}"
         cells = [

@@ -8,9 +8,7 @@ IAT, or several δ) share their first steps. One small JSON a cell in `output/na
 numbers.
 """
 
-import contextlib
 import itertools
-import json
 import shutil
 import time
 import traceback
@@ -20,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from brodmann.analysis.statistics import mean_and_spread
-from brodmann.artifacts import locked, provenance, read_json, write_json, write_text
+from brodmann.artifacts import locked, provenance, read_json, read_lines, write_json, write_text
 from brodmann.config import Config, set_value, to_toml
 from brodmann.data.catalogue import short_name
 from brodmann.data.description import checked
@@ -247,13 +245,7 @@ class Work:
 
     def step(self) -> tuple[int, int] | None:
         """(step, steps) of its training, as far as its log says; None before it begins."""
-        path = self.cell.config.folder / "log.jsonl"
-        if not path.is_file():
-            return None
-        entries = []
-        for line in path.read_text(encoding="utf-8").splitlines():
-            with contextlib.suppress(json.JSONDecodeError):  # a line that is being written
-                entries.append(json.loads(line))
+        entries = read_lines(self.cell.config.folder / "log.jsonl")
         steps = next((entry["steps"] for entry in entries if "start" in entry), None)
         return None if steps is None else (max(e.get("step", 0) for e in entries), steps)
 

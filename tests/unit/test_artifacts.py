@@ -80,3 +80,10 @@ def test_fingerprints_tell_values_apart() -> None:
     values: list[Any] = [[1], ["1"], ["1", "2"], ["12"], np.arange(3), np.arange(3.0), b"1"]
     assert len({artifacts.digest(value) for value in values}) == len(values)
     assert artifacts.digest({"a": 1, "b": 2}) == artifacts.digest({"b": 2, "a": 1})
+
+
+def test_a_log_without_the_line_that_is_cut_in_half(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    assert artifacts.read_lines(log) == []
+    log.write_bytes(b'{"step": 1}\n7\n{"step": 2, "text": "caf\xc3\xa9"}\n{"step": 3, "te')
+    assert [entry["step"] for entry in artifacts.read_lines(log)] == [1, 2]

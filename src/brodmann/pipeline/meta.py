@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from brodmann.artifacts import read_json, write_json, write_text
+from brodmann.artifacts import read_json, read_lines, write_json, write_text
 from brodmann.config import Config, MetaSection
 from brodmann.data.tasks import Task
 from brodmann.errors import InputError, Interrupted, did_you_mean
@@ -278,12 +278,7 @@ def _stored(path: Path, each: int) -> list[dict[str, Any]]:
 
     A start's test on a pair is `each` rows.
     """
-    rows: list[dict[str, Any]] = []
-    for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else []:
-        try:
-            rows.append(json.loads(line))
-        except json.JSONDecodeError:
-            continue
+    rows = read_lines(path)
     counts = Counter((row["pair"], row["start"], row["seed"]) for row in rows)
     whole = [row for row in rows if counts[row["pair"], row["start"], row["seed"]] == each]
     if rows:

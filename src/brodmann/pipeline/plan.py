@@ -3,14 +3,13 @@
 The plan goes to `output/name.plan.json`, beside the run folder.
 """
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from brodmann.analysis.iap import forward_passes
 from brodmann.analysis.importance import passes
-from brodmann.artifacts import provenance, read_json, write_json
+from brodmann.artifacts import provenance, read_json, read_lines, write_json
 from brodmann.config import Config
 from brodmann.data.tasks import Task
 from brodmann.errors import InputError
@@ -142,16 +141,11 @@ def _share_of_examples(config: Config, tasks: list[Task]) -> float:
 
 def took(folder: Path) -> dict[str, Any] | None:
     """Seconds a stage and the highest memory of a finished run, from its log."""
-    path = folder / "log.jsonl"
-    if not path.is_file() or not (folder / "metrics.json").is_file():
+    if not (folder / "metrics.json").is_file():
         return None
     stages: dict[str, float] = {}
     memory = 0
-    for line in path.read_text(encoding="utf-8").splitlines():
-        try:
-            entry = json.loads(line)
-        except json.JSONDecodeError:
-            continue
+    for entry in read_lines(folder / "log.jsonl"):
         if "stage" in entry and "seconds" in entry:
             stages[entry["stage"]] = stages.get(entry["stage"], 0.0) + entry["seconds"]
             memory = max(memory, entry.get("memory", 0))

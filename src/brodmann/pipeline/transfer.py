@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from brodmann.analysis.comparison import over_seeds
-from brodmann.artifacts import digest, locked, write_bytes, write_json, write_text
+from brodmann.artifacts import digest, locked, read_lines, write_bytes, write_json, write_text
 from brodmann.config import Config, to_toml
 from brodmann.data.tasks import Task
 from brodmann.errors import InputError
@@ -119,12 +119,7 @@ def _stored(path: Path, settings: dict[str, Any]) -> list[dict[str, Any]]:
     if not path.is_file():
         write_text(path, json.dumps({"settings": settings, "digest": key}) + "\n")
         return []
-    rows: list[dict[str, Any]] = []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        try:
-            rows.append(json.loads(line))
-        except json.JSONDecodeError:
-            continue  # the last line of a sitting that was killed while writing
+    rows = read_lines(path)
     if not rows or rows[0].get("digest") != key:
         raise InputError(
             f"{path}: was measured from other models, data or settings: set another name, or "

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from brodmann.artifacts import read_json
+from brodmann.artifacts import read_json, read_lines
 from brodmann.errors import InputError
 from brodmann.recipes import Numbers
 from brodmann.recipes.links import link_ahp, link_cnm, link_cra, link_dse
@@ -307,8 +307,7 @@ def _attention(pair: dict[str, Any]) -> Numbers:
 
 
 def _log(grid: dict[str, Any], cell: dict[str, Any]) -> list[dict[str, Any]]:
-    path = _folder(grid, cell) / "log.jsonl"
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return read_lines(_folder(grid, cell) / "log.jsonl")
 
 
 def _folder(grid: dict[str, Any], cell: dict[str, Any]) -> Path:

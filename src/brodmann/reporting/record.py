@@ -1,12 +1,11 @@
 """What run folders hold, read for a report: files only, no torch, nothing measured."""
 
-import json
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from brodmann.artifacts import read_json
+from brodmann.artifacts import read_json, read_lines
 from brodmann.errors import InputError
 from brodmann.results import Dissociation, HeadScores
 
@@ -84,7 +83,7 @@ def read_record(folder: Path) -> Record:
         settings=settings,
         config_text=text,
         provenance=_read(folder / "provenance.json"),
-        log=_lines(folder / "log.jsonl"),
+        log=read_lines(folder / "log.jsonl"),
         splits=metrics.get("splits", {}),
         parameters=metrics.get("parameters", {}),
         gates=metrics.get("gates") or _read(folder / "meta.json").get("gates"),
@@ -100,18 +99,3 @@ def read_record(folder: Path) -> Record:
 
 def _read(path: Path) -> dict[str, Any]:
     return read_json(path) if path.is_file() else {}
-
-
-def _lines(path: Path) -> list[dict[str, Any]]:
-    """The log; a line that a kill cut in half is not there yet."""
-    if not path.is_file():
-        return []
-    found = []
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-        try:
-            entry = json.loads(line)
-        except json.JSONDecodeError:
-            continue
-        if isinstance(entry, dict):
-            found.append(entry)
-    return found

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from brodmann.artifacts import read_json, sweep_leftovers, write_text
+from brodmann.artifacts import read_json, read_lines, sweep_leftovers, write_text
 from brodmann.errors import InputError
 from brodmann.training import checkpoint
 
@@ -164,11 +164,5 @@ class Keeper:
         """Drop what was logged after the checkpoint (it is done again), and a half-written line."""
         if self.log_path is None or not self.main or not self.log_path.is_file():
             return
-        kept = []
-        for line in self.log_path.read_text(encoding="utf-8").splitlines():
-            try:
-                if json.loads(line)["step"] <= step:
-                    kept.append(line + "\n")
-            except (json.JSONDecodeError, KeyError):
-                continue
-        write_text(self.log_path, "".join(kept))
+        kept = [e for e in read_lines(self.log_path) if "step" in e and e["step"] <= step]
+        write_text(self.log_path, "".join(json.dumps(entry) + "\n" for entry in kept))
