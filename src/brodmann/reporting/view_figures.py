@@ -23,7 +23,8 @@ def draw_view(view: dict[str, Any], ours: Numbers) -> Any:
     rows = [row for row in ours if not row.startswith(NO_PAIR)]
     columns = list(dict.fromkeys(column for row in rows for column in ours[row]))
     columns = [column for column in columns if column not in ASIDE]
-    figure = Figure(figsize=(max(5.0, 1.4 + 0.45 * len(rows) * max(1, len(columns) / 3)), 3.6))
+    across = len(columns) if view["figure"] == "lines" else len(rows) * max(1, len(columns) / 3)
+    figure = Figure(figsize=(max(5.0, 1.4 + 0.45 * across), 3.6))
     axes = figure.subplots()
     WAYS[view["figure"]](axes, ours, view["paper"], rows, columns)
     if view["unit"]:
