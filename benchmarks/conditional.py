@@ -62,7 +62,7 @@ def main() -> None:
     print(f"an uncertainty step against its parts: {result['uncertainty_step']:.2f} x (limit 1.1)")
     if arguments.out is not None:
         about = provenance()
-        machine = {key: about[key] for key in ("versions", "platform", "processor", "cores")}
+        machine = {key: about[key] for key in ("versions", "processor", "cores")}
         document = {**result, "backbone": arguments.backbone, "machine": machine}
         arguments.out.write_text(json.dumps(document, indent=1) + "\n")
 

@@ -287,16 +287,17 @@ def learning(study: str) -> None:
             for v in ([dict(map(tuple, c["curve"]))[step] for c in members] for step in steps)
         ]
         print(f"{setting}:", dict(zip(steps, means, strict=True)))
+        first = min(members, key=lambda cell: cell["varied"]["seed"])
         total: dict[str, int] = {}
-        for _, counts in members[0]["taken"]:
+        for _, counts in first["taken"]:
             for task, number in counts.items():
                 total[task] = total.get(task, 0) + number
-        half = len(members[0]["taken"]) // 2
+        half = len(first["taken"]) // 2
         early: dict[str, int] = {}
-        for _, counts in members[0]["taken"][:half]:
+        for _, counts in first["taken"][:half]:
             for task, number in counts.items():
                 early[task] = early.get(task, 0) + number
-        print("   examples, seed 0: first half", early, "all", total)
+        print(f"   examples, seed {first['varied']['seed']}: first half", early, "all", total)
 
 
 def main() -> None:
@@ -310,7 +311,7 @@ def main() -> None:
     for show in (pairs, seeds, five, arms, few_shot):
         show()
         print()
-    for study in ("ca-mtl", "ca-mtl-builtin", "samplers", "hmnet-grid"):
+    for study in ("ca-mtl", "ca-mtl-builtin", "samplers", "hmnet-sharing"):
         ablation(study)
         print()
     learning("samplers")

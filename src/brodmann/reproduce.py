@@ -279,7 +279,8 @@ def described(
     """Our numbers, the paper's, their differences, and where ours come from."""
     from brodmann.models.precision import computed_in
 
-    machine = {k: v for k, v in provenance().items() if k != "command"}  # it names folders
+    about = provenance()
+    machine = {key: about[key] for key in ("versions", "processor", "cores", "git", "started")}
     machine["precision"] = computed_in(config.training.precision)
     differences: Numbers = {}
     for row, columns in view.paper.items():

@@ -172,6 +172,11 @@ def test_help_has_an_example(words: list[str], command: Command) -> None:
     assert "Commands" in out if len(words) == 1 else "Example: " in out
 
 
+@pytest.mark.parametrize("name", ["compare", "transfer", "distill", "adapt", "meta"])
+def test_help_shows_the_name_of_a_table(name: str, command: Command) -> None:
+    assert f"[{name}]" in command(name, "--help")[1]  # not taken for a colour
+
+
 def test_version(command: Command) -> None:
     from brodmann import __version__
 

@@ -11,7 +11,7 @@ from brodmann.artifacts import Array
 from brodmann.errors import InputError
 
 LARGEST_WEIGHTS = 5_000_000  # numbers held at once: 40 MB
-FEWEST_DRAWS = 20  # below it a permutation p-value cannot reach 0.05
+FEWEST_DRAWS = 20  # with fewer a permutation p-value is never below 0.05
 
 
 def bootstrap_weights(examples: int, resamples: int, seed: int) -> Array:

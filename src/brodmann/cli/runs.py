@@ -145,7 +145,7 @@ def grid(
 @app.command()
 def compare(
     paths: Annotated[
-        list[Path], typer.Argument(help="a configuration with [compare], or run folders")
+        list[Path], typer.Argument(help=r"a configuration with \[compare], or run folders")
     ],
     baseline: Annotated[str | None, typer.Option(help="the arm to compare with")] = None,
     to: Annotated[Path | None, typer.Option(help="folder for comparison.json")] = None,
@@ -181,9 +181,9 @@ def compare(
 
 @app.command()
 def transfer(config: ConfigPath, overrides: Overrides = None, as_json: Json = False) -> None:
-    """Few-shot transfer: trained models learn new tasks from a few examples, many times over.
+    r"""Few-shot transfer: trained models learn new tasks from a few examples, many times over.
 
-    Example: brodmann transfer few.toml, where few.toml has [transfer] starts = { plain = "runs/a" }
+    Example: brodmann transfer few.toml, where few.toml has \[transfer] starts = { plain = "runs/a" }
     """
     settings, base = loaded(config, overrides)
     from brodmann.pipeline.report import report_on
@@ -198,9 +198,9 @@ def transfer(config: ConfigPath, overrides: Overrides = None, as_json: Json = Fa
 
 @app.command()
 def distill(config: ConfigPath, overrides: Overrides = None, as_json: Json = False) -> None:
-    """A small student learns all tasks from a trained teacher: layers first, then answers.
+    r"""A small student learns all tasks from a trained teacher: layers first, then answers.
 
-    Example: brodmann distill small.toml, where [distill] names teacher and student
+    Example: brodmann distill small.toml, where \[distill] names teacher and student
     """
     settings, base = loaded(config, overrides)
     from brodmann.pipeline.distill import distill as make_student
@@ -213,9 +213,9 @@ def distill(config: ConfigPath, overrides: Overrides = None, as_json: Json = Fal
 
 @app.command()
 def adapt(config: ConfigPath, overrides: Overrides = None, as_json: Json = False) -> None:
-    """New tasks for a trained model: zero-shot from every start, then training from one.
+    r"""New tasks for a trained model: zero-shot from every start, then training from one.
 
-    Example: brodmann adapt new.toml, where [adapt] has start = "runs/trained", like = "rte"
+    Example: brodmann adapt new.toml, where \[adapt] has start = "runs/trained", like = "rte"
     """
     settings, base = loaded(config, overrides)
     from brodmann.pipeline.adapt import adapt as adapt_all
@@ -230,9 +230,9 @@ def adapt(config: ConfigPath, overrides: Overrides = None, as_json: Json = False
 
 @app.command()
 def meta(config: ConfigPath, overrides: Overrides = None, as_json: Json = False) -> None:
-    """Meta-learning over pairs of task and language, tested on pairs that were kept apart.
+    r"""Meta-learning over pairs of task and language, tested on pairs that were kept apart.
 
-    Example: brodmann meta languages.toml, where [meta] has unseen = ["sentiment-es"]
+    Example: brodmann meta languages.toml, where \[meta] has unseen = ["sentiment-es"]
     """
     settings, base = loaded(config, overrides)
     from brodmann.pipeline.meta import meta as learn

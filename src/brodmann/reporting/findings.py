@@ -6,6 +6,7 @@ Every rule reads stored numbers and says which; a measurement that is missing ma
 
 from typing import Any
 
+from brodmann.analysis.statistics import FEWEST_DRAWS
 from brodmann.reporting.blocks import counted, interval, listed, mean_spread, percent, points
 from brodmann.reporting.gains import sharing_arm, single_arm, single_differences
 from brodmann.reporting.record import Record, Study
@@ -18,7 +19,6 @@ FORGOTTEN = 0.02  # loss from a task's own best evaluation to the last
 CUT = 0.10  # share of texts cut at max_length
 FEW = 300  # validation examples
 FEW_SEEDS = 3
-FEW_DRAWS = 19  # random draws below which p cannot reach 0.05
 CROWDED = 0.60  # mean overlap of the tasks' top heads
 IDLE = 0.10  # of all importance, in the least important 30 % of heads
 
@@ -150,7 +150,7 @@ def _each_task(result: Dissociation) -> list[Reasoned]:
     found = [(words[:1].upper() + words[1:] + ".", "by each task's own interval")] if words else []
     tested = [p for p in result.p_values if p is not None]
     draws = len(result.random[0]) if result.random else 0
-    if tested and draws >= FEW_DRAWS:
+    if tested and draws >= FEWEST_DRAWS:
         clear = sum(p <= 0.05 for p in tested)
         words = (
             f"{clear} of {counted(len(tested), 'task')} suffer more from losing their own heads "
@@ -273,7 +273,7 @@ def next_steps(study: Study) -> list[Reasoned]:
                 f"it was measured at {100 * result.alpha:g} % only",
             )
         )
-    if result is not None and result.random and 0 < len(result.random[0]) < FEW_DRAWS:
+    if result is not None and result.random and 0 < len(result.random[0]) < FEWEST_DRAWS:
         found.append(
             (
                 "Draw more random heads: [dissociation] draws = 20.",
