@@ -126,12 +126,16 @@ def whole_folder(path: Path) -> Iterator[Path]:
 
 def sweep_leftovers(folder: Path) -> None:
     """Remove what a killed process left under temporary names (the caller holds the lock)."""
-    for pattern in (".*.tmp", ".*.old"):
-        for leftover in folder.glob(pattern):
-            if leftover.is_dir():
-                shutil.rmtree(leftover, ignore_errors=True)
-            else:
-                leftover.unlink(missing_ok=True)
+    for leftover in filter(is_leftover, list(folder.iterdir())):
+        if leftover.is_dir():
+            shutil.rmtree(leftover, ignore_errors=True)
+        else:
+            leftover.unlink(missing_ok=True)
+
+
+def is_leftover(path: Path) -> bool:
+    """By its name: what is written before it is renamed into place, or waits to be removed."""
+    return path.name.startswith(".") and path.suffix in (".tmp", ".old")
 
 
 @contextlib.contextmanager

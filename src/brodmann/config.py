@@ -3,6 +3,7 @@
 Only `cli` and `pipeline` see these objects; methods take plain keyword arguments.
 """
 
+import copy
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -262,8 +263,12 @@ class Config(Section):
         return Path(self.output) / self.name
 
     def resolved(self) -> dict[str, Any]:
-        """Every setting with its value, as stored in the run folder; without what is not set."""
-        return self.model_dump(exclude_none=True, exclude_defaults=False, exclude={"recipe"})
+        """Every setting with its value, as stored in the run folder; without what is not set, and
+        without a model where that of a trained run is taken."""
+        exclude = {"recipe"}
+        if self.adapt is not None and not self.model.model_fields_set:
+            exclude.add("model")
+        return self.model_dump(exclude_none=True, exclude_defaults=False, exclude=exclude)
 
     def portable(self) -> dict[str, Any]:
         """All settings but where things stand on this machine."""
@@ -341,7 +346,11 @@ def apply_override(values: dict[str, Any], override: str) -> None:
 
 
 def set_value(values: dict[str, Any], key: str, value: Any, override: str) -> None:
-    """Set a dotted key; `override` is what was written, for messages."""
+    """Set a dotted key; `override` is what was written, for messages.
+
+    A table or list is copied: the next key may reach into it, and it is somebody else's.
+    """
+    value = copy.deepcopy(value)
     *path, last = key.split(".")
     if not all((*path, last)):
         raise InputError(

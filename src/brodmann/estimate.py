@@ -74,7 +74,8 @@ def estimate_run(label: str, config: Config, *, heads: bool, share: float = 1.0)
     )
     training = config.training
     examples = sum(task.train for task in tasks)
-    steps = -(-examples // (training.batch_size * training.accumulation)) * training.epochs
+    an_epoch = -(-examples // (training.batch_size * training.accumulation))
+    steps = an_epoch * training.epochs
     if training.max_steps is not None:
         steps = min(steps, training.max_steps)
     seen = steps * training.batch_size * training.accumulation
@@ -83,7 +84,7 @@ def estimate_run(label: str, config: Config, *, heads: bool, share: float = 1.0)
     trained = tokens * reading * (1 + _backward(config))
     if training.sampling == "uncertainty":  # every task's batch is read to choose from
         trained += tokens * reading * len(tasks)
-    evaluations = evaluations_of(config, steps)
+    evaluations = evaluations_of(config, steps, an_epoch)
     judged = sum(task.validation * task.tokens for task in tasks)
     operations = {
         "training": (trained + evaluations * judged * reading) * share,
@@ -189,7 +190,7 @@ def sized(task: Any, length: int) -> Sized:
     name = task_name(task)
     entry, language = _entry(task)
     limit = {} if isinstance(task, str) or task.limit is None else task.limit
-    limits = {"train": limit, "validation": limit} if isinstance(limit, int) else limit
+    limits = {"train": limit} if isinstance(limit, int) else limit
     train = entry.train_size(language) or 0
     judged = entry.sizes.get("validation", 0) or entry.sizes.get("test", 0)
     if not (train and judged):  # one split is divided

@@ -91,11 +91,13 @@ def _groups(config: Config) -> list[list[str]]:
 
 
 def task_name(task: Any) -> str:
+    """Of a task that is not read yet: a name, a description, or (inside `pair_of`) its values."""
     if isinstance(task, str):
         return short_name(task.removesuffix(".toml"))
-    if task.name is None and isinstance(task.pair_of, str):
-        return f"{short_name(task.pair_of)}_pair"
-    return str(task.name or short_name(task.use or ""))
+    given = task if isinstance(task, dict) else vars(task)
+    if given.get("name") is None and given.get("pair_of") is not None:
+        return f"{task_name(given['pair_of'])}_pair"
+    return str(given.get("name") or short_name(given.get("use") or ""))
 
 
 def _cell(config: Config, group: list[str], varied: dict[str, Any]) -> Cell:
@@ -149,7 +151,7 @@ def run_grid(
         for number, cell in enumerate(cells):
             branch = branches.get(cell.fingerprint, Branch())
             work = Work(cell, number, len(cells), folder, base, heads, data[number], branch)
-            if _finished(work.path, cell, data[number]):
+            if _finished(work):
                 facts = {"number": number, "cells": len(cells), "cell": cell, "state": "there"}
                 report("cell", facts)
             else:
@@ -160,7 +162,7 @@ def run_grid(
                 now = [work for work in waiting if (work.branch.start is None) is wave]
                 if now:
                     (engine or in_order)(now, report)
-            waiting = [work for work in waiting if not _finished(work.path, work.cell, work.data)]
+            waiting = [work for work in waiting if not _finished(work)]
             if not waiting:
                 break
         else:
@@ -194,7 +196,7 @@ def shared_beginnings(cells: Sequence[Cell]) -> dict[str, Branch]:
     found: dict[str, Branch] = {}
     for group in alike.values():
         first = min(group, key=specialized_share)
-        others = [cell for cell in group if cell is not first and specialized_share(cell) < 1]
+        others = [cell for cell in group if cell is not first and 0 < specialized_share(cell) < 1]
         for cell in others:
             found[cell.fingerprint] = Branch(start=first.config.folder)
         if others:
@@ -205,10 +207,12 @@ def shared_beginnings(cells: Sequence[Cell]) -> dict[str, Branch]:
 
 def specialized_share(cell: Cell) -> float:
     """Of the steps, the last ones: 0 never specializes, 1 does from the first step on."""
-    special = cell.config.specialize
-    if special is None:
+    from brodmann.training.iat import IAT
+
+    if cell.config.specialize is None:
         return 0.0
-    return 1.0 if special.variant == "ticket_share" else special.delta
+    special = IAT(**cell.config.specialize.model_dump())
+    return 0.0 if special.is_plain else special.share
 
 
 @dataclass
@@ -292,6 +296,7 @@ def _run_cell(work: Work, report: Any) -> dict[str, Any]:
     return {
         **facts,
         "state": "done",
+        "heads": work.heads,
         **{key: value for key, value in result.items() if key in keep},
         "configuration": cell.config.portable(),
         "provenance": told,
@@ -320,12 +325,15 @@ def _data_fingerprints(config: Config, base: Path) -> dict[str, str] | None:
         return None
 
 
-def _finished(path: Path, cell: Cell, data: dict[str, str] | None) -> bool:
-    if not path.is_file():
+def _finished(work: Work) -> bool:
+    """Whether its result is there, of the same data and with all that is asked for now."""
+    if not work.path.is_file():
         return False
-    document = read_json(path)
-    same = document.get("request") == dissociate.requested(cell.config)
-    return bool(document.get("state") == "done" and same and document.get("data") == data)
+    document = read_json(work.path)
+    same = document.get("request") == dissociate.requested(work.cell.config)
+    same = same and document.get("data") == work.data
+    mapped = document.get("heads", True) or not work.heads
+    return bool(document.get("state") == "done" and same and mapped)
 
 
 def summarised(folder: Path, cells: list[Cell]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from brodmann.estimate import (
     tournament_operations,
 )
 from brodmann.grid import Cell, cells_of, shared_beginnings, specialized_share
-from brodmann.pipeline.plan import measured, plan, stored
+from brodmann.pipeline.plan import check_speed, measured, plan, stored
 from brodmann.recipes import PAPERS, Recipe, find, index, recipes
 from brodmann.relations import pairs_grid
 from brodmann.reproduce import configured
@@ -28,6 +28,7 @@ def make_plan(
     config: Config, base: Path, report: Any, *, speed: float | None = None
 ) -> dict[str, Any]:
     """What the configuration's command will take; of a finished run, what it took beside it."""
+    check_speed(speed)
     if config.meta is not None:
         raise InputError(_no_plan_of(config.meta))
     if config.grid is not None:
@@ -83,7 +84,7 @@ def _of_many(
     cells, total, operations = [], 0.0, 0.0
     for label, settings, heads, share in runs:
         kept = {k: v for k, v in settings.resolved().items() if k not in ("seed", "name", "output")}
-        key = digest(kept)
+        key = digest(kept, heads)
         if key not in known:
             known[key] = measured(settings, base, report, heads=heads)
         found = known[key]
@@ -130,17 +131,13 @@ def estimate_recipes(
     names: list[Recipe], report: Any, *, scale: str, speed: float | None
 ) -> dict[str, Any]:
     """What the recipes would take, by counting alone; a cell that two grids share counts once."""
-    if speed is not None and not speed > 0:
-        raise InputError(f"speed = {speed}: expected operations a second, above 0")
+    check_speed(speed)
     known: set[str] = set()
     rows: list[dict[str, Any]] = []
     assumed: set[str] = set()
     for recipe in names:
         config, _ = configured(recipe, scale, Path("runs"), [])
-        if config.adapt is not None:  # it goes on with the model of the recipe it needs
-            start = configured(find(recipe.needs[0])[0], scale, Path("runs"), [])[0]
-            config.model = start.model
-        runs, more, trainings = _runs_of(recipe, config)
+        runs, more, trainings = _runs_of(recipe, config, scale)
         alone = sum(run.total + run.first_steps for run in runs) + more
         taken = more
         again = 0
@@ -186,8 +183,10 @@ def estimate_recipes(
     return result
 
 
-def _runs_of(recipe: Recipe, config: Config) -> tuple[list[RunEstimate], float, int]:
+def _runs_of(recipe: Recipe, config: Config, scale: str) -> tuple[list[RunEstimate], float, int]:
     """(runs, operations of what is no run, how many small trainings that is)."""
+    if config.adapt is not None:
+        return _adapted(recipe, config, scale)
     if config.transfer is not None:
         trainings, operations = few_shot_operations(config)
         return [], operations, trainings
@@ -222,6 +221,20 @@ def _runs_of(recipe: Recipe, config: Config) -> tuple[list[RunEstimate], float, 
         0.0,
         0,
     )
+
+
+def _adapted(recipe: Recipe, config: Config, scale: str) -> tuple[list[RunEstimate], float, int]:
+    """New tasks: scored from every start (the known tasks, random, xavier), then one training with
+    all of the data and one for every smaller share of it, with the model of the needed recipe."""
+    section = config.adapt
+    assert section is not None
+    start = configured(find(recipe.needs[0])[0], scale, Path("runs"), [])[0]
+    config = config.model_copy(update={"model": start.model})
+    run = estimate_run(config.name, config, heads=False)
+    smaller = sorted(section.shares or [1.0])[:-1]
+    again = sum(share * run.operations["training"] for share in smaller)
+    scored = (len(start.tasks) + 2) * run.operations["evaluation"]
+    return [run], again + scored, len(smaller)
 
 
 def own_shares(cells: list[Cell]) -> list[float]:

@@ -53,11 +53,27 @@ def ray_engine(
             reason = " ".join(str(error).split())[:200]
             raise InputError(f"no Ray cluster at {address or 'this machine'} ({reason})") from None
         try:
+            _check_room(ray, report, cpus, gpus, fixed=address is None)
             _hand_out(ray, waiting, report, cpus, gpus)
         finally:
             ray.shutdown()
 
     return run_all
+
+
+def _check_room(ray: Any, report: Any, cpus: float, gpus: float, *, fixed: bool) -> None:
+    """A cell that no machine has room for would wait for ever without a word."""
+    machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    if any(m.get("CPU", 0) >= cpus and m.get("GPU", 0) >= gpus for m in machines):
+        return
+    most = max((m.get("CPU", 0), m.get("GPU", 0)) for m in machines)
+    text = (
+        f"--cpus {cpus:g} --gpus {gpus:g}: no machine has room for a cell "
+        f"(the largest: {most[0]:g} cores, {most[1]:g} graphics cards)"
+    )
+    if fixed:
+        raise InputError(text)
+    report("note", {"text": f"{text}: waiting for the cluster to grow"})
 
 
 def _hand_out(ray: Any, waiting: list[Work], report: Any, cpus: float, gpus: float) -> None:

@@ -72,10 +72,14 @@ def changes_of(overrides: list[str]) -> list[str]:
 
 def _is_there(config: Config) -> bool:
     """Whether another recipe has left something to start from: a run, arms, a finished cell."""
-    grid = config.folder / "grid.json"
     if config.grid is not None:
-        return grid.is_file() and any(c["state"] == "done" for c in read_json(grid)["cells"])
+        return (config.folder / "grid.json").is_file() and bool(_done(config.folder))
     return config.folder.is_dir()
+
+
+def _done(folder: Path) -> list[dict[str, Any]]:
+    """The finished cells of a grid."""
+    return [cell for cell in read_json(folder / "grid.json")["cells"] if cell["state"] == "done"]
 
 
 def configured(
@@ -158,6 +162,9 @@ def runs_of(recipe: Recipe, config: Config, scale: str, found: dict[str, Any]) -
     for needed in recipe.needs:
         other = find(needed)[0]
         settings = configured(other, scale, Path(config.output), [])[0]
+        if settings.grid is not None:  # whose runs stand with those of all grids
+            cells = _done(settings.folder)
+            runs |= {f"{needed}: {cell['label']}": cell["fingerprint"] for cell in cells}
         for path in sorted(settings.folder.glob("**/provenance.json")):
             runs[f"{needed}: {path.parent.name}"] = read_json(path).get("fingerprint", "")
     return runs
@@ -213,13 +220,10 @@ def _related(recipe: Recipe, config: Config, base: Path, report: Any) -> dict[st
         scores = alone["splits"]["validation"]
         found["single"] = {task: entry["score"] for task, entry in scores.items()}
     if "dse" in recipe.relate:
-        joint = Path(config.output) / f"five-tasks{suffix}" / "grid.json"
-        found["joint"] = next(  # `_is_there` has seen one
-            cell["dissociation"] for cell in read_json(joint)["cells"] if cell["state"] == "done"
-        )
-        dual = Path(config.output) / f"pairs{suffix}" / "grid.json"
-        if dual.is_file():  # `brodmann reproduce pairs` was here
-            found["dual"] = [c for c in read_json(dual)["cells"] if c["state"] == "done"]
+        found["joint"] = _done(Path(config.output) / f"five-tasks{suffix}")
+        dual = Path(config.output) / f"pairs{suffix}"
+        if (dual / "grid.json").is_file():  # `brodmann reproduce pairs` was here
+            found["dual"] = _done(dual)
     for by in recipe.relate:
         found[by] = (
             relate_pairs(config, base, report, limit=0)  # a recipe has limits of its own

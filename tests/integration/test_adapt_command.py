@@ -91,6 +91,15 @@ def test_a_new_task_is_scored_from_every_start_and_then_trained(
     assert (code, err) == (0, "") and "no task is common to all" in page.read_text("utf-8")
     code, _, err = command("run", new)
     assert code == 2 and "[adapt]: this configuration is for `brodmann adapt`" in err
+    # The folder says nothing of a model that is not its own, and can be gone on with.
+    assert "[model]" not in (tmp_path / "runs/new/config.toml").read_text("utf-8")
+    assert command("adapt", tmp_path / "runs/new")[0] == 0
+    two = ("--set", 'tasks=["builtin/topic", "builtin/opinion"]', "--set", "name=two")
+    code, _, err = command("relate", new, *two, "--by", "words", "--pieces")
+    assert code == 2 and "names none itself" in err
+    log = (tmp_path / "runs/new/log.jsonl").read_text("utf-8").splitlines()
+    stages = [entry["stage"] for line in log if "stage" in (entry := json.loads(line))]
+    assert stages[:2] == ["zero-shot", "training"]
     code, _, err = command(
         "adapt", new, "--set", 'tasks=["builtin/sentiment"]', "--set", 'name="again"'
     )
@@ -114,6 +123,8 @@ def test_everything_may_train_on_shares_of_the_data(tmp_path: Path, command: Com
     assert [row["examples"]["acceptability"] for row in result["shares"].values()] == [8, 32]
     whole = result["scores"]["validation"]["acceptability"]["score"]
     assert result["shares"]["100 %"]["scores"]["acceptability"] == whole
+    assert (runs / "new/shares/0.25").is_dir()
+    assert not list((runs / "new/shares").rglob("*.safetensors"))  # nobody goes on from there
     assert "shares (%)" in out and "25 %" in (runs / "new/report.html").read_text("utf-8")
     assert result["old"]["before"] != result["old"]["after"]  # what is shared has moved
 

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from brodmann.errors import InputError
+
 Command = Callable[..., tuple[int, str, str]]
 
 CONFIG = """
@@ -98,6 +100,21 @@ def test_settings_can_be_changed_on_the_line(
     assert code == 0 and json.loads(out)["model"] == str(folder / "model")
     text = (folder / "config.toml").read_text(encoding="utf-8")
     assert "max_steps = 2" in text and "weight = 0.5" in text
+
+
+def test_a_folder_of_a_run_that_was_killed_at_once(tmp_path: Path) -> None:
+    from brodmann.config import load_config
+    from brodmann.pipeline.run_folder import check_folder
+
+    path = tmp_path / "demo.toml"
+    path.write_text(f'name = "demo"\noutput = "{tmp_path}"\ntasks = ["builtin/topic"]\n', "utf-8")
+    config = load_config(path)[0]
+    config.folder.mkdir()
+    (config.folder / ".config.toml.1f2e3d4c.tmp").write_text("name = ")
+    check_folder(config, [])
+    (config.folder / "mine.txt").write_text("")
+    with pytest.raises(InputError, match=r"holds files but no run \(mine.txt\)"):
+        check_folder(config, [])
 
 
 def test_init_writes_what_run_can_run(tmp_path: Path, command: Command) -> None:

@@ -96,3 +96,5 @@ def test_a_recipe_from_beginning_to_end(
         if view.name not in NEEDS_FILES:
             document = json.loads((output / "reproduced" / f"{view.name}-mini.json").read_text())
             assert document["ours"], view.name
+            for needed in recipe.needs:  # what it starts from is named
+                assert any(run.startswith(f"{needed}: ") for run in document["runs"]), needed

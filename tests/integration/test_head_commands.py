@@ -301,6 +301,48 @@ vary = {{ seed = [0] }}
     assert code == 1 and "have changed since" in " ".join(out.split())
 
 
+def test_heads_that_are_asked_for_later_are_measured(tmp_path: Path, command: Command) -> None:
+    path = write(tmp_path, "[grid]\nheads = false\nvary = { seed = [0] }")
+    quick = ("--set", "training.epochs=1", "--set", "dissociation.draws=0", "--json")
+    (cell,) = json.loads(command("grid", path, *quick)[1])["cells"]
+    assert "dissociation" not in cell
+    model = tmp_path / "runs" / "cells" / cell["fingerprint"] / "model" / "model.safetensors"
+    trained = model.stat().st_mtime_ns
+    (cell,) = json.loads(command("grid", path, *quick, "--set", "grid.heads=true")[1])["cells"]
+    assert cell["dissociation"]["tasks"] and model.stat().st_mtime_ns == trained
+    (cell,) = json.loads(command("grid", path, *quick)[1])["cells"]  # more than is asked for now
+    assert cell["dissociation"]["tasks"]
+
+
+def test_what_is_varied_reaches_no_other_cell(tmp_path: Path) -> None:
+    from brodmann.config import load_config
+    from brodmann.grid import cells_of, shared_beginnings, specialized_share
+
+    grid = '[grid]\ncases = [{ specialize = { alpha = 0.5 } }, { "specialize.alpha" = 1.0 }]\n'
+    grid += 'vary = { "specialize.delta" = [0.25, 0.5] }'
+    config = load_config(write(tmp_path, grid))[0]
+    cells = cells_of(config)
+    assert [cell.varied["specialize.delta"] for cell in cells] == [0.25, 0.5, 0.25, 0.5]
+    assert all(cell.varied["specialize"] == {"alpha": 0.5} for cell in cells[:2])
+    assert config.grid is not None and config.grid.cases[0] == {"specialize": {"alpha": 0.5}}
+    # With alpha = 1 every head trains on: no steps of its own, and the others go on from it.
+    assert [specialized_share(cell) for cell in cells] == [0.25, 0.5, 0.0, 0.0]
+    branches = shared_beginnings(cells)
+    plain = cells[2]
+    assert branches[plain.fingerprint].keep_at == (0.25, 0.5)
+    assert all(branches[c.fingerprint].start == plain.config.folder for c in cells[:2])
+    assert cells[3].fingerprint not in branches
+
+
+def test_names_of_tasks_before_they_are_read() -> None:
+    from brodmann.data.description import TaskDescription
+    from brodmann.grid import task_name
+
+    for pair_of in ("builtin/topic", {"use": "builtin/topic"}, "tasks/topic.toml"):
+        task = TaskDescription.model_validate({"pair_of": pair_of})
+        assert task_name(task) == "topic_pair"
+
+
 def test_a_failure_with_brackets_in_it_is_shown(tmp_path: Path, command: Command) -> None:
     path = write(tmp_path, '[grid]\ncases = [{ "model.backbone" = "nowhere/[/x]" }]')
     code, out, err = command("grid", path)

@@ -132,6 +132,49 @@ def test_arms_share_their_first_steps(tmp_path: Path, command: Command) -> None:
     assert off < iat < multi and not (tmp_path / "runs" / "small").exists()
 
 
-def test_a_wrong_speed_is_one_line(tmp_path: Path, command: Command) -> None:
-    code, _, err = command("plan", written(tmp_path), "--speed", "0")
+def test_an_arm_without_a_map_is_measured_apart(tmp_path: Path, command: Command) -> None:
+    """Whichever comes first: `multi` maps its heads, `off_least` uses that map."""
+    found = []
+    for arms in (["multi", "off_least"], ["off_least", "multi"]):
+        path = written(tmp_path, f"[compare]\narms = {arms}\n")
+        cells = json.loads(command("plan", path, "--json")[1])["cells"]
+        found.append({cell["label"]: cell["operations"] for cell in cells})
+    assert found[0] == pytest.approx(found[1])
+    assert found[0]["multi, seed 0"] > 2 * found[0]["off_least, seed 0"]
+
+
+@pytest.mark.parametrize("grid", ["", "[grid]\nvary = { seed = [0] }\n"])
+def test_a_wrong_speed_is_one_line(tmp_path: Path, command: Command, grid: str) -> None:
+    code, _, err = command("plan", written(tmp_path, grid), "--speed", "0")
     assert code == 2 and "speed = 0.0: expected operations a second, above 0" in err
+
+
+def test_a_training_that_ends_early_is_judged_less_often(tmp_path: Path, command: Command) -> None:
+    config = written(tmp_path)
+    short = ("--set", "training.max_steps=3", "--set", "training.epochs=5")
+    plan = json.loads(command("plan", config, *short, "--json")[1])
+    assert command("train", config, *short)[0] == 0
+    log = (tmp_path / "runs" / "small" / "log.jsonl").read_text().splitlines()
+    assert plan["evaluations"] == sum("evaluation" in json.loads(line) for line in log) == 1
+
+
+def test_tokens_of_the_map_are_those_of_each_task(tmp_path: Path, command: Command) -> None:
+    """Many short texts and few long ones, of which equally many are read."""
+    tasks = ", ".join(
+        f'{{ use = "builtin/{name}", limit = {{ train = {size}, validation = 8, test = 8 }} }}'
+        for name, size in (("sentiment", 200), ("question", 20))
+    )
+    words = ("--set", f"tasks=[{tasks}]", "--set", "map.examples=20", "--json")
+    plan = json.loads(command("plan", written(tmp_path), *words)[1])
+    each = {}
+    for name, size in (("sentiment", 200), ("question", 20)):
+        limit = {"train": size, "validation": 8, "test": 8}
+        (task,) = load_tasks([{"use": f"builtin/{name}", "limit": limit}])
+        model = MultiTaskModel.from_pretrained("builtin:tiny", [task])
+        each[name] = split_tokens(model.encode(task.spec, task.splits["train"]), 64)
+    assert plan["tokens"]["mapped"] == int(each["sentiment"] / 10 + each["question"])
+
+
+def test_a_sharded_run_is_planned_as_one_process(tmp_path: Path, command: Command) -> None:
+    code, out, err = command("plan", written(tmp_path), "--set", "training.sharding=full")
+    assert (code, err) == (0, "") and "planned as one process" in out

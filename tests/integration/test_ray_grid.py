@@ -17,6 +17,9 @@ import psutil
 import pytest
 from tests.processes import start
 
+from brodmann.errors import InputError
+from brodmann.ray_engine import _check_room
+
 pytest.importorskip("ray")
 Command = Callable[..., tuple[int, str, str]]
 GRID = """
@@ -217,3 +220,25 @@ def test_wrong_options_are_one_line(tmp_path: Path, command: Command) -> None:
         code, _, err = command("grid", study, *words)
         assert code == 2 and message in err and err.count("\n") == 1
         assert not (tmp_path / "runs").exists()
+
+
+def test_a_cell_that_no_machine_has_room_for() -> None:
+    """It would wait for ever; a cluster of somebody else's may still grow."""
+
+    class Cluster:
+        @staticmethod
+        def nodes() -> list[dict[str, Any]]:
+            small = {"Alive": True, "Resources": {"CPU": 2.0}}
+            return [small, {"Alive": False, "Resources": {"CPU": 64.0, "GPU": 8.0}}]
+
+    notes: list[str] = []
+
+    def report(event: str, facts: dict[str, Any]) -> None:
+        notes.append(facts["text"])
+
+    _check_room(Cluster, report, 2, 0, fixed=True)
+    with pytest.raises(InputError, match=r"--gpus 1: no machine has room .* 2 cores, 0 graphics"):
+        _check_room(Cluster, report, 1, 1, fixed=True)
+    assert notes == []
+    _check_room(Cluster, report, 4, 0, fixed=False)
+    assert len(notes) == 1 and "waiting for the cluster to grow" in notes[0]

@@ -9,13 +9,15 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from brodmann.config import load_config
+from brodmann.data.description import TaskDescription
 from brodmann.data.loading import load_tasks
 from brodmann.estimate import estimate_run, sized
 from brodmann.models.backbone import load_backbone
 from brodmann.models.multitask import MultiTaskModel
 from brodmann.models.shapes import KNOWN, Shape, encoder_counts
 from brodmann.planning import estimate_recipes
-from brodmann.recipes import recipes
+from brodmann.recipes import find, recipes
+from brodmann.reproduce import configured
 
 Command = Callable[..., tuple[int, str, str]]
 
@@ -91,6 +93,31 @@ def test_every_recipe_can_be_planned(recipe, scale: str) -> None:  # type: ignor
     (row,) = found["recipes"]
     assert row["runs"] > 0 and 0 < row["operations"] <= row["operations_alone"]
     assert row["hours"] == pytest.approx(row["operations"] / 1e14 / 3600)
+
+
+def test_new_tasks_count_what_adapt_does() -> None:
+    """No map of heads; every start scored; a training for every share."""
+    (recipe,) = [recipe for recipe in recipes() if recipe.name == "new_tasks"]
+    (row,) = estimate_recipes([recipe], quiet, scale="mini", speed=None)["recipes"]
+    config = configured(recipe, "mini", Path("runs"), [])[0]
+    start = configured(find("ca_mtl_trained")[0], "mini", Path("runs"), [])[0]
+    config.model = start.model
+    run = estimate_run("one", config, heads=False)
+    expected = 1.1 * run.operations["training"] + 7 * run.operations["evaluation"]
+    assert len(start.tasks) == 4 and row["operations"] == pytest.approx(expected)
+
+
+def test_a_limit_that_is_a_number_is_about_training() -> None:
+    task = TaskDescription.model_validate({"use": "glue/sst2", "limit": 100})
+    assert (sized(task, 128).train, sized(task, 128).validation) == (100, 872)
+
+
+def test_overrides_stay_with_the_call_that_gave_them() -> None:
+    recipe = find("samplers")[0]
+    before = configured(recipe, "paper", Path("runs"), [])[0].fingerprint()
+    changed = configured(recipe, "paper", Path("runs"), ["tasks.0.limit=7", "grid.vary.seed=[5]"])
+    assert changed[0].fingerprint() != before
+    assert configured(recipe, "paper", Path("runs"), [])[0].fingerprint() == before
 
 
 def test_iat_saves_the_steps_it_shares() -> None:

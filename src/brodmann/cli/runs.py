@@ -183,7 +183,7 @@ def compare(
 def transfer(config: ConfigPath, overrides: Overrides = None, as_json: Json = False) -> None:
     r"""Few-shot transfer: trained models learn new tasks from a few examples, many times over.
 
-    Example: brodmann transfer few.toml, where few.toml has \[transfer] starts = { plain = "runs/a" }
+    Example: brodmann transfer few.toml, where \[transfer] has starts = { plain = "runs/a" }
     """
     settings, base = loaded(config, overrides)
     from brodmann.pipeline.report import report_on

@@ -25,6 +25,7 @@ FILE = "adaptation.json"
 def adapt(config: Config, base: Path, report: Any) -> dict[str, Any]:
     """Zero-shot scores of every start, then (unless asked not to) training from the chosen one."""
     from brodmann.models.stored import is_model_folder, weights_digest
+    from brodmann.training.checkpoint import clear_checkpoints
 
     section = config.adapt
     if section is None:
@@ -79,8 +80,10 @@ def adapt(config: Config, base: Path, report: Any) -> dict[str, Any]:
                 learnt = _trained(model, shares[share], config, section, place, report)
                 row = _row(shares[share], _validation(learnt, tasks, config))
                 keep(shares={**result.get("shares", {}), _percent(share): row})
+                clear_checkpoints(place)  # nobody goes on from a share's model
         if not is_model_folder(folder / "model"):
-            learnt = _trained(model, shares[largest], config, section, folder, report)
+            with timed(folder, "training"):
+                learnt = _trained(model, shares[largest], config, section, folder, report)
             learnt.save_pretrained(folder / "model")
         if "scores" not in result:
             keep(scores=evaluate_in(folder, config, tasks, report)["splits"])
@@ -151,7 +154,9 @@ def _old_tasks(start: Path, model: Any, report: Any) -> list[Task]:
     found: dict[str, Task] = {}
     if start.name == "model":
         start = start.parent
-    while (start / "config.toml").is_file():
+    seen: set[Path] = set()
+    while (start / "config.toml").is_file() and start.resolve() not in seen:
+        seen.add(start.resolve())
         try:
             config, base = load_config(start)
             read = tasks_of(config, base)

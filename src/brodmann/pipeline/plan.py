@@ -3,6 +3,7 @@
 The plan goes to `output/name.plan.json`, beside the run folder.
 """
 
+import math
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -31,8 +32,7 @@ def plan(
     machine's.
     """
     one_process("plan")
-    if speed is not None and not speed > 0:
-        raise InputError(f"speed = {speed}: expected operations a second, above 0")
+    check_speed(speed)
     found = measured(config, base, report, heads=heads)
     file = None
     if speed is not None:  # another machine's hours: not to be held against a run on this one
@@ -48,6 +48,11 @@ def plan(
     return found
 
 
+def check_speed(speed: float | None) -> None:
+    if speed is not None and not speed > 0:
+        raise InputError(f"speed = {speed}: expected operations a second, above 0")
+
+
 def measured(config: Config, base: Path, report: Any, *, heads: bool) -> dict[str, Any]:
     """The plan of one run, from a calibration on this machine."""
     import torch
@@ -58,6 +63,10 @@ def measured(config: Config, base: Path, report: Any, *, heads: bool) -> dict[st
     from brodmann.training.loop import Loop
     from brodmann.training.options import checked_options
 
+    if config.training.sharding is not None:
+        report("note", {"text": "planned as one process: shares of a model need less memory each"})
+        training = config.training.model_copy(update={"sharding": None})
+        config = config.model_copy(update={"training": training})
     check_methods(config)
     report("stage", {"text": "reading tasks"})
     tasks = tasks_of(config, base)
@@ -83,7 +92,8 @@ def measured(config: Config, base: Path, report: Any, *, heads: bool) -> dict[st
         )
 
     validation = tokens("validation")
-    evaluations = evaluations_of(config, found.steps)
+    an_epoch = loop.stream.batches_per_epoch / config.training.accumulation
+    evaluations = evaluations_of(config, found.steps, an_epoch)
     read = {
         "training": evaluations * validation,
         "evaluation": sum(tokens(split) for split in judged_splits(tasks)),
@@ -92,8 +102,12 @@ def measured(config: Config, base: Path, report: Any, *, heads: bool) -> dict[st
     family = model.config.model_type
     if heads and family in FAMILIES:
         layers, across = head_shape(model.bare_models()[0])
-        share = _share_of_examples(config, tasks)
-        mapped = int(tokens("train") * share) * passes(config.map.estimator, layers * across)
+        read_once = sum(
+            split_tokens(model.encode(task.spec, task.splits["train"]), batch_size)
+            * _share_of_examples(config, task)
+            for task in tasks
+        )
+        mapped = int(read_once) * passes(config.map.estimator, layers * across)
         if len(tasks) > 1:
             section = config.dissociation
             shares = len({section.alpha, *section.curve})
@@ -123,20 +137,15 @@ def measured(config: Config, base: Path, report: Any, *, heads: bool) -> dict[st
     }
 
 
-def evaluations_of(config: Config, steps: int) -> int:
-    """During training: after every epoch, or every so many steps, and at the end."""
-    every = config.training.evaluate_every
-    if every is None:
-        return config.training.epochs
-    return -(-steps // every)
+def evaluations_of(config: Config, steps: int, an_epoch: float) -> int:
+    """During training: after every epoch (of so many steps), or every so many, and at the end."""
+    every = config.training.evaluate_every or an_epoch
+    return math.ceil(steps / every - 1e-9)
 
 
-def _share_of_examples(config: Config, tasks: list[Task]) -> float:
-    wanted = config.map.examples
-    sizes = [len(task.splits["train"]) for task in tasks]
-    if wanted is None:
-        return 1.0
-    return sum(min(size, wanted) for size in sizes) / sum(sizes)
+def _share_of_examples(config: Config, task: Task) -> float:
+    wanted, size = config.map.examples, len(task.splits["train"])
+    return 1.0 if wanted is None else min(size, wanted) / size
 
 
 def took(folder: Path) -> dict[str, Any] | None:

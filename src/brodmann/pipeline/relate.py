@@ -94,6 +94,8 @@ def relate(
 
 def _pieces_of(config: Config) -> Splitter:
     """Texts as the backbone's tokenizer cuts them."""
+    if config.adapt is not None:
+        raise InputError("--pieces: [adapt] takes the model of a trained run and names none itself")
     from brodmann.models.backbone import load_backbone
 
     cut = load_backbone(config.model.backbone).tokenizer.backend_tokenizer

@@ -80,7 +80,9 @@ def check_folder(config: Config, tasks: list[Task]) -> None:
         if folder.is_file():
             raise InputError(f"{folder}: is a file, expected a run folder or nothing")
         strangers = (
-            [p.name for p in folder.iterdir() if p.name != ".lock"] if folder.is_dir() else []
+            [p.name for p in folder.iterdir() if p.name != ".lock" and not artifacts.is_leftover(p)]
+            if folder.is_dir()
+            else []
         )
         if strangers:
             raise InputError(

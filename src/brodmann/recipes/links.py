@@ -38,10 +38,13 @@ def link_cnm(found: dict[str, Any]) -> Numbers:
 def _linked(found: dict[str, Any], measure: str) -> Numbers:
     """A row a pair of tasks with a D: similarity, D in the joint run and, where the pairs were
     trained as well, D of the pair alone; then the correlations over the pairs."""
-    result, joint = found[measure], found["joint"]
+    result, joint = found[measure], [cell["dissociation"] for cell in found["joint"]]
     names = result["tasks"]
     similarity = np.array(result[measure]["matrix"], dtype=float)
-    against = {"D": reindexed(np.array(joint["pairwise"], dtype=float), joint["tasks"], names)}
+    apart_in = [
+        reindexed(np.array(one["pairwise"], dtype=float), one["tasks"], names) for one in joint
+    ]
+    against = {"D": np.mean(apart_in, axis=0)}  # over seeds
     if "dual" in found:
         against[DUAL] = dual_task(found["dual"], names)
     rows: Numbers = {}

@@ -154,6 +154,7 @@ def scores_over_training(grid: dict[str, Any]) -> Numbers:
         case: {
             f"step {step}": _percent(float(np.mean([dict(curve)[step] for curve in curves])))
             for step in [step for step, _ in curves[0]]
+            if all(step in dict(curve) for curve in curves)  # one seed may have stopped early
         }
         for case, curves in (
             (

@@ -26,6 +26,10 @@ def draw_view(view: dict[str, Any], ours: Numbers) -> Any:
     across = len(columns) if view["figure"] == "lines" else len(rows) * max(1, len(columns) / 3)
     figure = Figure(figsize=(max(5.0, 1.4 + 0.45 * across), 3.6))
     axes = figure.subplots()
+    if not rows or not columns:
+        axes.text(0.5, 0.5, "nothing to show: none of it is defined", ha="center", fontsize=8)
+        axes.set_axis_off()
+        return figure
     WAYS[view["figure"]](axes, ours, view["paper"], rows, columns)
     if view["unit"]:
         axes.set_ylabel(view["unit"], fontsize=8, parse_math=False)

@@ -161,8 +161,12 @@ class Keeper:
                 file.write(json.dumps(entry) + "\n")
 
     def cut_log(self, step: int) -> None:
-        """Drop what was logged after the checkpoint (it is done again), and a half-written line."""
+        """Drop what was logged after the checkpoint (it is done again), and a half-written line.
+
+        What whole stages took stays.
+        """
         if self.log_path is None or not self.main or not self.log_path.is_file():
             return
-        kept = [e for e in read_lines(self.log_path) if "step" in e and e["step"] <= step]
+        entries = read_lines(self.log_path)
+        kept = [e for e in entries if "stage" in e or ("step" in e and e["step"] <= step)]
         write_text(self.log_path, "".join(json.dumps(entry) + "\n" for entry in kept))

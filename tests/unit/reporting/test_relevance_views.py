@@ -1,5 +1,6 @@
 """Relevance, similarity and attention maps in a report, from files alone."""
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -156,7 +157,7 @@ def test_rows_of_a_link_and_their_picture() -> None:
                      [0.3, 0.5, 0.4, None]]  # fmt: skip
     found: dict[str, Any] = {
         "dse": {"tasks": TASKS, "dse": {"matrix": SIMILARITY}},
-        "joint": {"tasks": TASKS, "pairwise": pairwise},
+        "joint": [{"dissociation": {"tasks": TASKS, "pairwise": pairwise}}],
     }
     rows = link_dse(found)
     assert "a+c" not in rows and rows["a+b"] == {"similarity": 0.9, "D": 10.0}
@@ -201,3 +202,20 @@ def test_axes_have_names_counts_whole_steps_and_averages_their_spread() -> None:
     assert [bar.get_height() for bar in bars] == [70.5, 80.0]  # the spread is no bar of its own
     (ends,) = spread.lines[2]
     assert [tuple(line[:, 1]) for line in ends.get_segments()] == [(68.5, 72.5), (78.0, 82.0)]
+
+
+def test_a_figure_of_nothing_and_a_seed_that_stopped_early(tmp_path: Path) -> None:
+    from brodmann.recipes.readers import READERS
+
+    for way in ("bars", "lines", "matrix", "points"):
+        view = {"name": "v", "shows": "s", "figure": way, "paper": {}, "unit": ""}
+        assert "nothing to show" in draw_view(view, {}).axes[0].texts[0].get_text()
+    cells = []
+    for seed, steps in enumerate(((10, 20, 30), (10, 20))):
+        folder = tmp_path / "cells" / str(seed)
+        folder.mkdir(parents=True)
+        lines = [json.dumps({"evaluation": n, "step": s, "mean": 0.5}) for n, s in enumerate(steps)]
+        (folder / "log.jsonl").write_text("\n".join(lines))
+        cells.append({"state": "done", "fingerprint": str(seed), "varied": {"seed": seed}})
+    rows = READERS["scores_over_training"]({"cells": cells, "output": str(tmp_path)})
+    assert list(rows.values()) == [{"step 10": 50.0, "step 20": 50.0}]
