@@ -205,7 +205,7 @@ def sized(task: Any, length: int) -> Sized:
     known = _lengths().get(entry.named(language)) or _lengths().get(entry.name)
     cut = next((cut for cut in (128, 256, 512) if cut >= length), 512)
     texts = 1 if isinstance(task, str) or task.pair_of is None else 2
-    tokens = texts * known[str(cut)] if known else float(length)
+    tokens = texts * min(known[str(cut)], float(length)) if known else float(length)
     return Sized(name, entry.kind, entry.group, **sizes, tokens=tokens, assumed=known is None)
 
 

@@ -110,6 +110,8 @@ def test_new_tasks_count_what_adapt_does() -> None:
 def test_a_limit_that_is_a_number_is_about_training() -> None:
     task = TaskDescription.model_validate({"use": "glue/sst2", "limit": 100})
     assert (sized(task, 128).train, sized(task, 128).validation) == (100, 872)
+    imdb = TaskDescription.model_validate({"use": "imdb"})
+    assert sized(imdb, 64).tokens == 64 and sized(imdb, 128).tokens > 64  # texts are cut
 
 
 def test_overrides_stay_with_the_call_that_gave_them() -> None:
