@@ -18,7 +18,7 @@ from brodmann.console_plan import (
     plan_of_many_parts,
     plan_parts,
     progress_table,
-    reproduced_table,
+    reproduced_parts,
 )
 from brodmann.console_relations import attention_table, matrix_table, relevance_lines
 from brodmann.console_tables import (
@@ -144,7 +144,8 @@ class RunView:
             f"{parameters_in_words(counts)}, {counts['trainable'] / 1e6:.1f} M trained; "
             f"{facts['steps']:,} steps on {facts['device']} in {facts['precision']}, "
             f"{facts['threads']} thread(s)"
-            + (f", {facts['world']} processes" if facts["world"] > 1 else ""),
+            + (f", {facts['world']} processes" if facts["world"] > 1 else "")
+            + (", sharded" if facts["sharded"] else ""),
             highlight=False,
         )
         for name, task in facts["tasks"].items():
@@ -272,7 +273,8 @@ class RunView:
 
     def _reproduced(self, facts: dict[str, Any]) -> None:
         self.close()
-        self.console.print(reproduced_table(facts["document"]))
+        for part in reproduced_parts(facts["document"], self.console.width):
+            self.console.print(part)
         self.console.print(f"reproduced: {facts['file']}", highlight=False)
 
     def _zero_shot(self, facts: dict[str, Any]) -> None:

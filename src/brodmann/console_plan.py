@@ -3,13 +3,12 @@
 from collections.abc import Iterator
 from typing import Any
 
-from rich.console import Group
 from rich.markup import escape
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from brodmann.recipes import beside
+from brodmann.recipes import beside, caution, in_brackets
 from brodmann.results import parameters_in_words
 
 
@@ -77,6 +76,8 @@ def estimate_parts(estimate: dict[str, Any]) -> Iterator[Any]:
         runs = f"{row['runs']:,}" + (f" ({row['there']} twice)" if row["there"] else "")
         table.add_row(row["recipe"], runs, *cells, f"{row['operations']:.2g}", hours)
     yield table
+    if estimate["speed"] is None:
+        yield "hours: --speed OPERATIONS, those a second that training really reaches there"
     if estimate["operations_alone"]:
         share = 1 - estimate["operations"] / estimate["operations_alone"]
         if share >= 0.005:
@@ -125,17 +126,37 @@ def recipes_table(rows: list[dict[str, Any]]) -> Table:
     return table
 
 
-def reproduced_table(document: dict[str, Any]) -> Group:
-    """Ours, and in brackets the paper's with the difference."""
+def reproduced_parts(document: dict[str, Any], width: int) -> Iterator[Any]:
+    """Ours, and in brackets the paper's with the difference; as many columns at a time as fit."""
     view, ours = document["view"], document["ours"]
-    title = f"{view['name']}: {view['shows']} (in brackets: the paper, and ours less the paper's)"
-    table = Table(header_style="bold", box=None)
-    rows = [*ours.values(), *view["paper"].values()]
-    columns = list(dict.fromkeys(column for row in rows for column in row))
-    table.add_column("")
-    for column in columns:
-        table.add_column(escape(column), justify="right")
-    for row in dict.fromkeys([*ours, *view["paper"]]):
-        mine, theirs = ours.get(row, {}), view["paper"].get(row, {})
-        table.add_row(escape(row), *(beside(mine.get(c), theirs.get(c)) for c in columns))
-    return Group(Text(title), table)  # as the table's own it would be as narrow as the table
+    yield Text(f"{view['name']}: {view['shows']}. {in_brackets(view)}")
+    rows = list(dict.fromkeys([*ours, *view["paper"]]))
+    cells = {
+        column: [
+            beside(ours.get(row, {}).get(column), view["paper"].get(row, {}).get(column))
+            for row in rows
+        ]
+        for column in dict.fromkeys(
+            column for row in [*ours.values(), *view["paper"].values()] for column in row
+        )
+    }
+    first = min(max(map(len, rows), default=0), max(width // 3, 12))
+    groups: list[list[str]] = []
+    left = 0
+    for column, texts in cells.items():
+        needed = 2 + max(map(len, (column, *texts)))
+        if not groups or needed > left:
+            groups.append([])
+            left = width - first - 2
+        groups[-1].append(column)
+        left -= needed
+    for group in groups:
+        table = Table(header_style="bold", box=None)
+        table.add_column("", max_width=first, overflow="fold")
+        for column in group:
+            table.add_column(escape(column), justify="right")
+        for place, row in enumerate(rows):
+            table.add_row(escape(row), *(cells[column][place] for column in group))
+        yield table
+    if document["hardly_learnt"]:
+        yield Text(caution(document))

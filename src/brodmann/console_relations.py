@@ -23,8 +23,8 @@ def relevance_lines(result: dict[str, Any]) -> list[str]:
         lines.append(f"words: the pieces that the tokenizer of {result['pieces']} cuts")
     if "trained" in result:
         limit = result["trained"]["limit"]
-        amount = f"at most {limit:,}" if limit else "all"
-        lines.append(f"trained on {amount} examples a task (--limit)")
+        if limit:
+            lines.append(f"trained on at most {limit:,} examples a task (--limit)")
     return lines
 
 

@@ -134,18 +134,23 @@ def run_grid(
 ) -> Any:
     """Run what is not finished; the summary of all cells.
 
-    `engine` runs cells elsewhere; cells that fail are tried again so many times.
+    `engine` runs cells elsewhere; cells that fail are tried again so many times. A backbone or a
+    task that cannot be read is said before anything runs or is written.
     """
+    from brodmann.models.backbone import check_backbone
+
     cells = cells_of(config)
     folder = config.folder
     own = (folder / "grid.toml").is_file() or only_relevance(folder)
     if (folder / "config.toml").is_file() and not own:
         raise InputError(f"{folder}: holds a run: give the grid another name")
+    assert config.grid is not None
+    heads = config.grid.heads
+    for backbone in dict.fromkeys(cell.config.model.backbone for cell in cells):
+        check_backbone(backbone)
+    data = [_data_fingerprints(cell.config, base) for cell in cells]  # says what cannot be read
     with locked(folder):
         write_text(folder / "grid.toml", to_toml(config.resolved()))
-        assert config.grid is not None
-        heads = config.grid.heads
-        data = [_data_fingerprints(cell.config, base) for cell in cells]
         branches = shared_beginnings(cells)
         waiting: list[Work] = []
         for number, cell in enumerate(cells):
@@ -225,7 +230,7 @@ class Work:
     folder: Path
     base: Path
     heads: bool
-    data: dict[str, str] | None
+    data: dict[str, str]
     branch: Branch = Branch()
 
     @property
@@ -317,12 +322,9 @@ def _failed(facts: dict[str, Any], reason: str, report: Any) -> dict[str, Any]:
     return {**facts, "state": "failed", "error": " ".join(reason.split())}
 
 
-def _data_fingerprints(config: Config, base: Path) -> dict[str, str] | None:
-    """Of the tasks as they are now; None where they cannot be read (the cell will say why)."""
-    try:
-        return {task.name: task.fingerprint() for task in tasks_of(config, base)}
-    except InputError:
-        return None
+def _data_fingerprints(config: Config, base: Path) -> dict[str, str]:
+    """Of the tasks as they are now."""
+    return {task.name: task.fingerprint() for task in tasks_of(config, base)}
 
 
 def _finished(work: Work) -> bool:

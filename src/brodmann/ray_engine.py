@@ -8,6 +8,7 @@ again and goes on from its own checkpoint. The driver only hands out and watches
 
 import logging
 import os
+import socket
 import time
 from collections.abc import Callable
 from typing import Any
@@ -18,6 +19,7 @@ from brodmann.grid import Engine, Work
 LIVES = 5  # how often a cell is started again when its worker dies
 LOOK_EVERY = 1.0  # seconds
 SECONDS_TO_SAVE = 60.0
+SECONDS_TO_ANSWER = 5.0
 
 
 def ray_engine(
@@ -39,6 +41,7 @@ def ray_engine(
     def run_all(waiting: list[Work], report: Any) -> None:
         if not waiting:
             return
+        _check_answers(address)
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
         try:
@@ -59,6 +62,19 @@ def ray_engine(
             ray.shutdown()
 
     return run_all
+
+
+def _check_answers(address: str | None) -> None:
+    """Ray itself would go on knocking at a door that nobody opens."""
+    host, colon, port = (address or "").removeprefix("ray://").rpartition(":")
+    if not colon:  # none, or auto: Ray looks for a cluster on this machine
+        return
+    if not port.isdecimal():
+        raise InputError(f"--address {address}: expected HOST:PORT, or auto")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), SECONDS_TO_ANSWER).close()
+    except (OSError, OverflowError) as error:
+        raise InputError(f"--address {address}: no Ray cluster answers there ({error})") from None
 
 
 def _check_room(ray: Any, report: Any, cpus: float, gpus: float, *, fixed: bool) -> None:

@@ -5,13 +5,27 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from brodmann.analysis.dissociation import undertrained
 from brodmann.arms import arm_config, run_arms
 from brodmann.artifacts import provenance, read_json, write_json, write_text
 from brodmann.config import Config, apply_override, checked_config, set_value
 from brodmann.errors import InputError, RunError
 from brodmann.grid import Engine, cells_of, run_grid, task_name
-from brodmann.recipes import PAPERS, Numbers, Recipe, View, beside, find, index, recipes
+from brodmann.pipeline.relate import FROM_RUN
+from brodmann.recipes import (
+    PAPERS,
+    Numbers,
+    Recipe,
+    View,
+    beside,
+    caution,
+    find,
+    in_brackets,
+    index,
+    recipes,
+)
 from brodmann.recipes.readers import READERS, case_key
+from brodmann.results import LOWER_IS_BETTER
 
 SCALES = ("mini", "paper")
 
@@ -23,45 +37,105 @@ def reproduce(
     scale: str = "mini",
     output: Path,
     overrides: list[str],
+    limit: int | None = None,
     engine: Engine | None = None,
     retries: int = 0,
 ) -> list[dict[str, Any]]:
     """Run the experiment of a table or figure (what is there is not done again), then its views.
 
-    `engine` runs the cells of its grid elsewhere; those that fail are tried again so many times.
+    `limit` cuts every split of every task, to try a recipe out. `engine` runs the cells of its grid
+    elsewhere; those that fail are tried again so many times.
     """
     from brodmann.reporting.figures import save
     from brodmann.reporting.view_figures import draw_view
 
     recipe, views = find(name)
+    if limit is not None:
+        overrides = [*overrides, *limits(recipe, scale, output, overrides, limit)]
     config, base = configured(recipe, scale, output, overrides)
+    if engine is not None and config.grid is None:
+        raise InputError(f"--engine ray is for grids: {recipe.name} is none, it runs in order")
     for needed in recipe.needs:
         other = configured(find(needed)[0], scale, output, [])[0]
         if not _is_there(other):
             raise InputError(f"{recipe.name} starts from {needed}: `brodmann reproduce {needed}`")
-    found = run_recipe(recipe, config, base, report, engine, retries)
+    if not any(override.startswith("data_dir=") for override in overrides):
+        _check_data(config, base)
+    ways = ways_of(recipe, views)
+    found = run_recipe(recipe, config, base, report, engine, retries, ways)
     failed = list(found.get("failed", ()))
     if failed and len(failed) == len(found["cells"]):
         reason = next(cell["error"] for cell in found["cells"] if cell["state"] == "failed")
-        raise RunError(f"{recipe.name}: every run failed ({reason}); datasets: --data-dir FOLDER")
+        raise RunError(f"{recipe.name}: every run failed ({reason})")
     found["titles"] = titles_of(recipe, scale, output)
     found["mismatched"] = recipe.paper != "HMNET"  # which counts MNLI once
     found["benchmarks"] = benchmarks_of(config)
-    runs = runs_of(recipe, config, scale, found)
+    runs = runs_of(recipe, config, scale, found, ways)
+    changes = changes_of(overrides)
     documents = []
     for view in views:
-        document = described(view, recipe, scale, config, READERS[view.reader](found), runs)
-        document |= {"changes": changes_of(overrides), "failed": failed}
-        file = output / "reproduced" / f"{view.name}-{scale}"
+        own = runs if not view.arm else {k: v for k, v in runs.items() if k.startswith(view.arm)}
+        document = described(view, recipe, scale, config, READERS[view.reader](found), own)
+        document |= {"changes": changes, "failed": failed}
+        document["hardly_learnt"] = hardly_learnt(found, view.arm)
+        file = _file(output, view.name, scale, changed=bool(changes))
         write_json(file.with_suffix(".json"), document)
         if view.figure:
-            save(draw_view(document["view"], document["ours"]), file.with_suffix(".svg"))
+            about = f"{scale}, changed by --set" if changes else scale
+            drawn = draw_view(document["view"], document["ours"], about)
+            save(drawn, file.with_suffix(".svg"))
         write_text(file.with_suffix(".md"), as_markdown(document))
         report("reproduced", {"document": document, "file": file.with_suffix(".md")})
         documents.append(document)
     if failed:
         raise RunError(f"{recipe.name}: {len(failed)} runs failed, the tables are without them")
     return documents
+
+
+def limits(recipe: Recipe, scale: str, output: Path, overrides: list[str], limit: int) -> list[str]:
+    """What cuts the recipe's tasks (or those given instead of them)."""
+    tasks = configured(recipe, scale, output, overrides)[0].tasks
+    cut = f"{{ train = {limit}, validation = {limit}, test = {limit} }}"
+    return [f"tasks.{place}.limit={cut}" for place in range(len(tasks))]
+
+
+def _file(output: Path, view: str, scale: str, *, changed: bool) -> Path:
+    """Without its ending; what was changed never takes the place of the recipe's own numbers."""
+    return output / "reproduced" / f"{view}-{scale}{'-changed' if changed else ''}"
+
+
+def _check_data(config: Config, base: Path) -> None:
+    """Datasets by name need a folder or the hub: better said now than by every run."""
+    from brodmann.pipeline.train import tasks_of
+
+    try:
+        tasks_of(config, base)
+    except InputError as error:
+        raise InputError(f"{error}; datasets: --data-dir FOLDER") from None
+
+
+def ways_of(recipe: Recipe, views: list[View]) -> tuple[str, ...]:
+    """Of relating tasks, those that these views show; the others may take trainings."""
+    if any(not view.relate for view in views):
+        return recipe.relate
+    return tuple(by for by in recipe.relate if any(by in view.relate for view in views))
+
+
+def hardly_learnt(found: dict[str, Any], arm: str = "") -> dict[str, str]:
+    """task → in how many of the runs it is near an answer without reading: what is said of such a
+    task's heads, or of a way of training it, means little."""
+    splits = [c["splits"]["validation"] for c in found.get("cells", []) if c["state"] == "done"]
+    for name, entry in found.get("arms", {}).items():
+        if name == arm or not arm:
+            folders = [Path(found["folder"]) / run for run in entry["runs"]]
+            splits += [read_json(f / "metrics.json")["splits"]["validation"] for f in folders]
+    near: dict[str, list[bool]] = {}
+    for results in splits:
+        for task, entry in results.items():
+            judged = entry["metric"] not in LOWER_IS_BETTER and entry.get("trivial") is not None
+            weak = judged and undertrained(entry["score"], entry["trivial"]) is not None
+            near.setdefault(task, []).append(weak)
+    return {task: f"{sum(weak)} of {len(weak)} runs" for task, weak in near.items() if any(weak)}
 
 
 def changes_of(overrides: list[str]) -> list[str]:
@@ -100,8 +174,11 @@ def configured(
             set_value(values, key, value, f"{recipe.name}: {key}")
     _starts_there(values, output, "-paper" if scale == "paper" else "")
     for override in overrides:
-        if override.partition("=")[0] == "output":
+        key = override.partition("=")[0]
+        if key == "output":
             raise InputError(f"--set {override}: tables and runs go to --output FOLDER")
+        if key.partition(".")[0] == "recipe":
+            raise InputError(f"--set {override}: what a recipe says of itself cannot be changed")
         apply_override(values, override)
     return checked_config(values, f"recipe {recipe.name}", Path.cwd())
 
@@ -141,9 +218,13 @@ def benchmarks_of(config: Config) -> dict[str, list[str]]:
     return found if len(found) > 1 else {}
 
 
-def runs_of(recipe: Recipe, config: Config, scale: str, found: dict[str, Any]) -> dict[str, str]:
+def runs_of(
+    recipe: Recipe, config: Config, scale: str, found: dict[str, Any], ways: tuple[str, ...]
+) -> dict[str, str]:
     """The runs that the numbers come from, each with the fingerprint of its configuration."""
-    runs = {}
+    runs: dict[str, str] = {}
+    if ways and not {"pairs", *FROM_RUN} & set(ways):
+        return runs  # from the data alone
     if config.grid is not None:
         runs = {cell["label"]: cell["fingerprint"] for cell in found["cells"]}
     elif config.compare is not None:
@@ -154,7 +235,7 @@ def runs_of(recipe: Recipe, config: Config, scale: str, found: dict[str, Any]) -
         }
     else:
         runs = {config.name: config.fingerprint()}
-    if "pairs" in recipe.relate:
+    if "pairs" in ways:
         summary = read_json(Path(config.output) / f"{config.name}-pairs" / "grid.json")
         runs = {cell["label"]: cell["fingerprint"] for cell in summary["cells"]}
     for cell in found.get("dual", []):
@@ -175,14 +256,13 @@ def run_recipe(
     config: Config,
     base: Path,
     report: Any,
-    engine: Engine | None = None,
-    retries: int = 0,
+    engine: Engine | None,
+    retries: int,
+    ways: tuple[str, ...],
 ) -> dict[str, Any]:
     """By the command that its configuration is for; what that command gives."""
-    if engine is not None and config.grid is None:
-        raise InputError(f"--engine ray is for grids: {recipe.name} is none, it runs in order")
     if recipe.relate:
-        return _related(recipe, config, base, report)
+        return _related(recipe, config, base, report, ways)
     if config.compare is not None:
         return {**run_arms(config, base, report), "folder": config.folder}
     if config.adapt is not None:
@@ -201,36 +281,38 @@ def run_recipe(
     return {**summary, "output": config.output}
 
 
-def _related(recipe: Recipe, config: Config, base: Path, report: Any) -> dict[str, Any]:
+def _related(
+    recipe: Recipe, config: Config, base: Path, report: Any, ways: tuple[str, ...]
+) -> dict[str, Any]:
     """By their data or by trainings of pairs; or between encoders that are trained first."""
     from brodmann.pipeline.evaluate import evaluate
-    from brodmann.pipeline.relate import FROM_RUN, relate
+    from brodmann.pipeline.relate import relate
     from brodmann.pipeline.train import train
     from brodmann.relations import relate_pairs
 
     found: dict[str, Any] = {}
     suffix = "-paper" if config.name.endswith("-paper") else ""
-    if any(by in FROM_RUN for by in recipe.relate):
+    if any(by in FROM_RUN for by in ways):
         train(config, base, report)
-    if "covsim" in recipe.relate:
+    if "covsim" in ways:
         scores = evaluate(config, base, report)["splits"]["validation"]
         found["scores"] = {task: entry["score"] for task, entry in scores.items()}
     if "single_trained" in recipe.needs:
         alone = read_json(Path(config.output) / f"single-trained{suffix}" / "metrics.json")
         scores = alone["splits"]["validation"]
         found["single"] = {task: entry["score"] for task, entry in scores.items()}
-    if "dse" in recipe.relate:
+    if "dse" in ways:
         found["joint"] = _done(Path(config.output) / f"five-tasks{suffix}")
         dual = Path(config.output) / f"pairs{suffix}"
         if (dual / "grid.json").is_file():  # `brodmann reproduce pairs` was here
             found["dual"] = _done(dual)
-    for by in recipe.relate:
+    for by in ways:
         found[by] = (
             relate_pairs(config, base, report, limit=0)  # a recipe has limits of its own
             if by == "pairs"
             else relate(config, base, report, by=by)
         )
-    if "pairs" in recipe.relate:
+    if "pairs" in ways:
         found["attention"] = _attention_maps(config, base, found["pairs"])
     return found
 
@@ -245,7 +327,7 @@ def _attention_maps(config: Config, base: Path, pairs: dict[str, Any]) -> dict[s
     tasks = {task.name: task for task in tasks_of(config, base)}
     names, matrix = pairs["tasks"], pairs["matrix"]
     gains = {
-        (a, b): matrix[i][j] + matrix[j][i]
+        (a, b): (matrix[i][j] + matrix[j][i]) / 2
         for i, a in enumerate(names)
         for j, b in enumerate(names)
         if i < j and matrix[i][j] is not None and matrix[j][i] is not None
@@ -265,10 +347,11 @@ def _attention_maps(config: Config, base: Path, pairs: dict[str, Any]) -> dict[s
     for title, pair in (("helpful", max(gains, key=gains.__getitem__)),
                         ("harmful", min(gains, key=gains.__getitem__))):  # fmt: skip
         together = loaded(*pair)
-        found[title] = {
+        maps = {
             name: attention_map_similarity(loaded(name), together, tasks[name]).tolist()
             for name in pair
         }
+        found[title] = {"gain": gains[pair], "maps": maps}
     return found
 
 
@@ -314,7 +397,7 @@ def as_markdown(document: dict[str, Any]) -> str:
         f"# {view['name']}: {view['shows']}",
         "",
         f"{document['paper']}. Scale: {document['scale']} (`brodmann reproduce {view['name']} "
-        f"--scale {document['scale']}`). Ours, and in brackets the paper's and the difference.",
+        f"--scale {document['scale']}`). {in_brackets(view)}",
         "",
         "| | " + " | ".join(columns) + " |",
         "|---" * (len(columns) + 1) + "|",
@@ -329,10 +412,15 @@ def as_markdown(document: dict[str, Any]) -> str:
         lines += ["", f"**Not the recipe as it is**: changed by {changes}."]
     if document["failed"]:
         lines += ["", f"**Without {len(document['failed'])} runs that failed.**"]
+    if document["hardly_learnt"]:
+        lines += ["", caution(document)]
     if view["note"]:
         lines += ["", f"{view['note'][:1].upper()}{view['note'][1:]}."]
     if view["figure"]:
-        lines += ["", f"![{view['name']}]({view['name']}-{document['scale']}.svg)"]
+        picture = _file(Path(), view["name"], document["scale"], changed=bool(document["changes"]))
+        lines += ["", f"![{view['name']}]({picture.name}.svg)"]
+    if not document["runs"]:
+        return "\n".join([*lines, "", "Computed from the data, without any run."]) + "\n"
     lines += ["", "Computed from the runs", ""]
     lines += [f"- {label}: `{fingerprint}`" for label, fingerprint in document["runs"].items()]
     return "\n".join(lines) + "\n"
@@ -360,10 +448,8 @@ def listed(output: Path) -> list[dict[str, Any]]:
 
 
 def _state(output: Path, name: str, scale: str) -> str:
-    path = output / "reproduced" / f"{name}-{scale}.json"
-    if not path.is_file():
-        return ""
-    document = read_json(path)
-    if document.get("failed"):
-        return "failed"
-    return "changed" if document.get("changes") else "done"
+    for changed, state in ((False, "done"), (True, "changed")):
+        path = _file(output, name, scale, changed=changed).with_suffix(".json")
+        if path.is_file():
+            return "failed" if read_json(path).get("failed") else state
+    return ""

@@ -94,7 +94,9 @@ def test_a_recipe_from_beginning_to_end(
             assert code == 0, f"{name}: {err}"
     for view in recipe.views:
         if view.name not in NEEDS_FILES:
-            document = json.loads((output / "reproduced" / f"{view.name}-mini.json").read_text())
+            document = json.loads(
+                (output / "reproduced" / f"{view.name}-mini-changed.json").read_text()
+            )
             assert document["ours"], view.name
             for needed in recipe.needs:  # what it starts from is named
                 assert any(run.startswith(f"{needed}: ") for run in document["runs"]), needed

@@ -5,6 +5,7 @@ import io
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -18,7 +19,7 @@ import pytest
 from tests.processes import start
 
 from brodmann.errors import InputError
-from brodmann.ray_engine import _check_room
+from brodmann.ray_engine import _check_answers, _check_room
 
 pytest.importorskip("ray")
 Command = Callable[..., tuple[int, str, str]]
@@ -242,3 +243,15 @@ def test_a_cell_that_no_machine_has_room_for() -> None:
     assert notes == []
     _check_room(Cluster, report, 4, 0, fixed=False)
     assert len(notes) == 1 and "waiting for the cluster to grow" in notes[0]
+
+
+def test_a_cluster_that_does_not_answer_is_one_line() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))  # bound, but nobody listens
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+        with pytest.raises(InputError, match=f"--address {address}: no Ray cluster answers there"):
+            _check_answers(address)
+    with pytest.raises(InputError, match="expected HOST:PORT, or auto"):
+        _check_answers("somewhere:else")
+    _check_answers("auto")
+    _check_answers(None)

@@ -1,12 +1,18 @@
 """`brodmann reproduce`: every recipe is valid at both scales; one a paper runs here."""
 
+import io
 import json
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pytest
+from rich.console import Console
 
 from brodmann.analysis.axes import AXES
+from brodmann.artifacts import write_json
+from brodmann.console_plan import reproduced_parts
 from brodmann.errors import InputError
 from brodmann.grid import cells_of
 from brodmann.pipeline.train import check_methods
@@ -32,6 +38,17 @@ IN_TWO_LANGUAGES = "tasks=[" + ", ".join(
     for name, player in (("nli", "topic"), ("pa", "sentiment"))
     for language in ("en", "es")
 ) + "]"  # fmt: skip
+
+
+def written(folder: Path, file: str) -> str:
+    """Of a recipe that was changed, as those of these tests are."""
+    name, _, ending = file.rpartition(".")
+    return (folder / "reproduced" / f"{name}-mini-changed.{ending}").read_text("utf-8")
+
+
+def made(folder: Path, name: str) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(written(folder, f"{name}.json"))
+    return document
 
 
 def tasks(*names: str) -> tuple[str, str]:
@@ -87,6 +104,8 @@ def test_views_are_listed_once_and_what_lacks_is_said(command: Command, tmp_path
     assert rows["spec-table3"]["recipe"] == "five_tasks" and rows["spec-table3"]["done"] == []
     with pytest.raises(InputError, match="did you mean 'spec-table3'"):
         find("spec-tabel3")
+    with pytest.raises(InputError, match="spec is a paper"):
+        find("spec")
 
 
 def test_differences_and_the_table(tmp_path: Path) -> None:
@@ -95,7 +114,7 @@ def test_differences_and_the_table(tmp_path: Path) -> None:
     first, *_, last = view.paper
     ours = {first: {"average": 76.0, "task σ": 7.0}, last: {"average": None}}
     document = described(view, recipe, "mini", config, ours, {"one run": "abc"})
-    document |= {"changes": [], "failed": []}
+    document |= {"changes": [], "failed": [], "hardly_learnt": {}}
     assert document["differences"] == {
         first: {"average": pytest.approx(-4.61), "task σ": pytest.approx(-7.41)}
     }
@@ -151,14 +170,14 @@ def test_five_tasks_in_one_run(tmp_path: Path, command: Command) -> None:
     code, out, err = command(*words, "--set", "map.examples=8")
     assert code == 0, err
     assert "spec-table3" in out and "(83.9, " in out
-    table = json.loads((tmp_path / "reproduced" / "spec-table3-mini.json").read_text())
+    table = made(tmp_path, "spec-table3")
     assert set(table["ours"]["base"]) == set(names)
     (label, fingerprint), *others = table["runs"].items()
     assert (tmp_path / "cells" / fingerprint / "model").is_dir() and not others
     assert label == "+".join(names)
-    drawn = (tmp_path / "reproduced" / "spec-figure4-mini.svg").read_text()
+    drawn = written(tmp_path, "spec-figure4.svg")
     assert drawn.startswith("<?xml") and "ag_news" in drawn
-    assert "spec-figure4-mini.svg" in (tmp_path / "reproduced" / "spec-figure4-mini.md").read_text()
+    assert "spec-figure4-mini-changed.svg" in written(tmp_path, "spec-figure4.md")
     assert table["differences"]["base"]["mnli"] == pytest.approx(
         table["ours"]["base"]["mnli"] - 83.91
     )
@@ -166,27 +185,84 @@ def test_five_tasks_in_one_run(tmp_path: Path, command: Command) -> None:
     rows = {row["name"]: row for row in json.loads(out)}
     assert rows["spec-table10"]["done"] == [] and rows["spec-table10"]["changed"] == ["mini"]
     assert rows["spec-table6"]["changed"] == []
-    text = (tmp_path / "reproduced" / "spec-table3-mini.md").read_text()
+    text = written(tmp_path, "spec-table3.md")
     assert "**Not the recipe as it is**: changed by `--set model.backbone=builtin:tiny`" in text
 
 
-def test_failed_runs_are_said(tmp_path: Path, command: Command) -> None:
+def test_failed_runs_are_said(
+    tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """All of them, or some: no table is called done, and what starts from them says so."""
-    words = ("reproduce", "five_tasks", "--output", tmp_path, *QUICK)
+    import brodmann.grid as module
+
+    genuine = module.run
+
+    def broken(config: Any, *given: Any, **options: Any) -> Any:
+        if len(config.tasks) > 2 or module.task_name(config.tasks[1]) == "c":
+            raise RuntimeError("the disk caught fire")
+        return genuine(config, *given, **options)
+
+    monkeypatch.setattr(module, "run", broken)
+    words = ("reproduce", "five_tasks", "--output", tmp_path, *QUICK, *tasks("a", "b", "c"))
     code, _, err = command(*words)
-    assert code == 1 and "every run failed" in err and "--data-dir FOLDER" in err
+    assert code == 1 and "every run failed (RuntimeError: the disk caught fire)" in err
     code, _, err = command("reproduce", "spec-figure5", "--output", tmp_path)
     assert code == 2 and "five_single starts from five_tasks" in err
-    missing = 'tasks=[{ use = "builtin/topic", name = "a", ' + SMALL + " }, "
-    missing += '{ use = "builtin/sentiment", name = "b", ' + SMALL + " }, "
-    missing += '{ name = "c", kind = "classification", train = "nowhere.csv", text = "t" }]'
-    words = ("reproduce", "spec-table9", "--output", tmp_path, *QUICK, "--set", missing)
+    words = ("reproduce", "spec-table9", "--output", tmp_path, *QUICK, *tasks("a", "b", "c"))
     code, _, err = command(*words, "--set", "map.examples=8")
     assert code == 1 and "2 runs failed" in err
-    text = (tmp_path / "reproduced" / "spec-table9-mini.md").read_text()
+    text = written(tmp_path, "spec-table9.md")
     assert "**Without 2 runs that failed.**" in text
     rows = json.loads(command("reproduce", "--output", tmp_path, "--json")[1])
     assert all(row["done"] == [] and row["changed"] == [] for row in rows)
+
+
+def test_what_cannot_be_read_is_one_line(tmp_path: Path, command: Command) -> None:
+    """Before the first cell of a grid: no folder, no table of failures."""
+    words = ("reproduce", "five_tasks", "--output", tmp_path / "runs")
+    code, out, err = command(*words)
+    assert code == 2 and "no such file" in err and "datasets: --data-dir FOLDER" in err
+    wrong = ("--set", "model.backbone=builtin:nope")
+    code, out, err = command(*words, *tasks("a", "b"), *wrong)
+    assert (code, out) == (2, "") and "unknown backbone 'builtin:nope'" in err
+    assert err.count("\n") == 1 and not list(tmp_path.iterdir())
+    code, _, err = command(*words, "--set", "recipe.paper=X")
+    assert code == 2 and "what a recipe says of itself cannot be changed" in err
+
+
+def test_words_in_common_take_no_training(tmp_path: Path, command: Command) -> None:
+    words = ("reproduce", "hmnet-table2", "--output", tmp_path, *tasks("a", "b", "c"))
+    code, _, err = command(*words, "--limit", "9")
+    assert code == 0, err
+    text = written(tmp_path, "hmnet-table2.md")
+    assert "Computed from the data, without any run." in text
+    assert "tasks.2.limit={ train = 9, validation = 9, test = 9 }" in text
+    assert not (tmp_path / "cells").exists()
+
+
+def test_what_was_changed_takes_nobodys_place(tmp_path: Path, command: Command) -> None:
+    own = tmp_path / "reproduced" / "hmnet-table2-mini.json"
+    write_json(own, {"failed": [], "changes": []})
+    words = ("reproduce", "hmnet-table2", "--output", tmp_path, *tasks("a", "b"))
+    assert command(*words)[0] == 0
+    assert json.loads(own.read_text())["changes"] == []
+    rows = json.loads(command("reproduce", "--output", tmp_path, "--json")[1])
+    assert {row["name"]: row["done"] for row in rows}["hmnet-table2"] == ["mini"]
+
+
+def test_wide_tables_are_printed_in_parts() -> None:
+    _, (view,) = find("mesh-table1")
+    ours = {arm: dict.fromkeys(row, 33.3) for arm, row in view.paper.items()}
+    document = {"view": asdict(view), "ours": ours, "hardly_learnt": {"pa-en": "3 of 3 runs"}}
+    to = io.StringIO()
+    console = Console(file=to, width=80)
+    for part in reproduced_parts(document, 80):
+        console.print(part)
+    text = to.getvalue()
+    assert "…" not in text and text.count("random_only") > 1
+    for task, theirs in view.paper["random_only"].items():
+        assert task in text and f"33.3 ({theirs:.1f}, {33.3 - theirs:+.1f})" in text
+    assert "pa-en (3 of 3 runs)" in text
 
 
 def test_parts_of_ca_mtl(tmp_path: Path, command: Command) -> None:
@@ -208,7 +284,7 @@ def test_examples_over_training_stand_beside_the_difficulty_of_the_data(
     rows = document["ours"]
     assert list(rows["uncertainty: a"]) == [*(f"quarter {n}" for n in range(1, 5)), "difficulty"]
     assert 0.6 < rows["uncertainty: a"]["difficulty"] < rows["uncertainty: b"]["difficulty"]
-    drawn = (tmp_path / "reproduced" / "camtl-figure8-mini.svg").read_text()
+    drawn = written(tmp_path, "camtl-figure8.svg")
     assert "quarter 4" in drawn and "<!-- difficulty -->" not in drawn  # no point of a line
 
 
@@ -218,7 +294,7 @@ def test_relevance(tmp_path: Path, command: Command) -> None:
     assert code == 0, err
     for name in ("hmnet-table2", "hmnet-table3", "hmnet-figure2", "hmnet-figure5", "hmnet-figure6"):
         assert name in out
-    document = json.loads((tmp_path / "reproduced" / "hmnet-figure5-mini.json").read_text())
+    document = made(tmp_path, "hmnet-figure5")
     assert all(-1 <= v <= 1 + 1e-6 for row in document["ours"].values() for v in row.values())
 
 
@@ -228,10 +304,17 @@ def test_rows_of_mesh(tmp_path: Path, command: Command) -> None:
     words += ("--set", "dissociation.resamples=20", "--set", "specialize.examples=8")
     code, _, err = command(*words)
     assert code == 0, err
-    document = json.loads((tmp_path / "reproduced" / "mesh-table1-mini.json").read_text())
+    document = made(tmp_path, "mesh-table1")
     assert set(document["differences"]) == {"multi", "off_least", "random_only", "ticket_share"}
-    rows = json.loads((tmp_path / "reproduced" / "mesh-languages-mini.json").read_text())["ours"]
+    rows = made(tmp_path, "mesh-languages")["ours"]
     assert list(rows) == [*AXES, "p of the overlaps"]
+    document = json.loads(
+        (tmp_path / "reproduced" / "mesh-languages-mini-changed.json").read_text()
+    )
+    assert list(document["runs"]) == ["multi, seed 0"]
+    assert document["hardly_learnt"]["nli-en"] == "1 of 1 runs"  # one epoch of the tiny model
+    text = written(tmp_path, "mesh-languages.md")
+    assert "Hardly learnt" in text and "nli-en (1 of 1 runs)" in text
     run = read_record(tmp_path / "mesh-table1" / "multi-seed0")
     (table,) = [block for block in languages(Study("t", [run])).blocks if isinstance(block, Table)]
     for kind, _, overlap, *_ in table.rows:  # what the run's own report says
@@ -246,7 +329,9 @@ def test_meta_learning_of_mesh(tmp_path: Path, command: Command) -> None:
     code, out, err = command(*words, "--set", "meta.curve=[0, 1]")
     assert code == 0, err
     assert "mesh-unseen-pairs" in out
-    document = json.loads((tmp_path / "reproduced" / "mesh-unseen-pairs-mini.json").read_text())
+    document = json.loads(
+        (tmp_path / "reproduced" / "mesh-unseen-pairs-mini-changed.json").read_text()
+    )
     rows = document["ours"]
     assert list(rows)[:3] == ["pretrained", "multitask", "meta"] and len(rows) == 7
     result = json.loads((tmp_path / "mesh-meta" / "meta.json").read_text())
@@ -295,6 +380,6 @@ def test_a_new_task_after_a_trained_start(tmp_path: Path, command: Command) -> N
     code, out, err = command("reproduce", "new_tasks", *later, "--set", listed)
     assert code == 0, err
     assert "camtl-table8" in out and "camtl-table3" in out
-    document = json.loads((tmp_path / "reproduced" / "camtl-table3-mini.json").read_text())
+    document = made(tmp_path, "camtl-table3")
     assert list(document["ours"]["trained"]) == ["scitail, 10 %", "scitail"]
     assert set(document["differences"]["trained"]) == {"scitail, 10 %", "scitail"}

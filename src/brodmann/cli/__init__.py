@@ -17,6 +17,7 @@ from brodmann.cli.shared import app, complain
 from brodmann.errors import BrodmannError, disk_error
 
 __all__ = ["app", "main"]
+STOPPED = "stopped: what was finished is kept, the same command goes on from there"
 
 
 def main() -> None:
@@ -28,7 +29,7 @@ def main() -> None:
         complain(str(error))
         sys.exit(error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
-        complain("stopped")
+        complain(STOPPED)
         sys.exit(130)
     except BrokenPipeError:  # the reader of our output has gone: not our failure
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -45,5 +46,5 @@ def main() -> None:
         complain(f"{error.format_message()} (see `brodmann --help`)")
         sys.exit(2)
     if code == 130:  # typer's own answer to Ctrl-C
-        complain("stopped")
+        complain(STOPPED)
     sys.exit(code if isinstance(code, int) else 0)

@@ -116,6 +116,9 @@ def reproduce(
     scale: Annotated[str, typer.Option(help="mini (minutes to hours here) or paper")] = "mini",
     data_dir: Annotated[Path | None, typer.Option(help="folder of datasets")] = None,
     output: Annotated[Path, typer.Option(help="folder of runs")] = Path("runs"),
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="examples a task and split, to try it out")
+    ] = None,
     check: Annotated[bool, typer.Option("--check", help="is there a recipe for each?")] = False,
     engine: EngineName = "order",
     address: Address = None,
@@ -165,6 +168,7 @@ def reproduce(
             scale=scale,
             output=output,
             overrides=changes,
+            limit=limit,
             engine=chosen,
             retries=retries,
         )

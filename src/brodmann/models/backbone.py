@@ -44,11 +44,9 @@ def load_backbone(
         set_dropout(config, dropout)
         with _offline_explained(name):
             return Backbone(name, build_bare(config, attention, seed), tiny_tokenizer())
-    source = str(_minilm_folder()) if name == "builtin:minilm" else name
-    if name.startswith("builtin:") and name not in BUILTIN:
-        raise InputError(f"unknown backbone '{name}', built in are {' and '.join(BUILTIN)}")
     import transformers
 
+    source = _source(name)
     with _offline_explained(name), quiet(), torch.random.fork_rng():
         torch.manual_seed(seed)
         config = transformers.AutoConfig.from_pretrained(source)
@@ -78,9 +76,22 @@ def load_config(name: str) -> Any:
         return tiny_config()
     import transformers
 
-    source = str(_minilm_folder()) if name == "builtin:minilm" else name
+    source = _source(name)
     with _offline_explained(name), quiet():
         return transformers.AutoConfig.from_pretrained(source)
+
+
+def check_backbone(name: str) -> None:
+    """Says what is wrong with a name, before any weights are read."""
+    if name != "builtin:tiny":
+        check_usable(load_config(name), name)
+
+
+def _source(name: str) -> str:
+    """Where transformers finds it."""
+    if name.startswith("builtin:") and name not in BUILTIN:
+        raise InputError(f"unknown backbone '{name}', built in are {' and '.join(BUILTIN)}")
+    return str(_minilm_folder()) if name == "builtin:minilm" else name
 
 
 def build_bare(config: Any, attention: str | None, seed: int) -> Any:

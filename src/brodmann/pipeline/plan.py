@@ -49,7 +49,7 @@ def plan(
 
 
 def check_speed(speed: float | None) -> None:
-    if speed is not None and not speed > 0:
+    if speed is not None and not 0 < speed < math.inf:
         raise InputError(f"speed = {speed}: expected operations a second, above 0")
 
 

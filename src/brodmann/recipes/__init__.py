@@ -7,6 +7,7 @@ scale, and its views, each a table or figure of the paper with the paper's numbe
 """
 
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
@@ -33,6 +34,21 @@ def beside(mine: float | None, theirs: float | None) -> str:
     return f"{first} ({_short(theirs)}{difference})"
 
 
+def in_brackets(view: Mapping[str, Any]) -> str:
+    """How to read the cells of a view."""
+    if not view["paper"]:
+        return "Ours; the paper prints no numbers of it."
+    return "Ours, and in brackets the paper's and the difference."
+
+
+def caution(document: Mapping[str, Any]) -> str:
+    weak = ", ".join(f"{task} ({runs})" for task, runs in document["hardly_learnt"].items())
+    return (
+        "Hardly learnt (less than a quarter of the way from an answer without reading to a perfect "
+        f"one), so that what is said of it means little: {weak}."
+    )
+
+
 def _signed(difference: float) -> str:
     return f"{difference:+,}" if isinstance(difference, int) else f"{difference:+.1f}"
 
@@ -55,6 +71,8 @@ class View:
     note: str = ""  # how ours differs by construction
     figure: str = ""  # how it is drawn: "bars", "lines", "matrix" or "points"; a table is not
     unit: str = ""  # what bars and lines show: the label of their axis
+    relate: list[str] = field(default_factory=list)  # its way of relating tasks, if not all
+    arm: str = ""  # the one it reads, if not all
 
 
 @dataclass(frozen=True)
@@ -121,5 +139,7 @@ def find(name: str) -> tuple[Recipe, list[View]]:
                 return recipe, [view]
     if name in index():
         raise InputError(f"{name} ({index()[name]}): has no recipe yet")
+    if name.upper() in PAPERS:
+        raise InputError(f"{name} is a paper: name a table, figure or recipe of its own")
     known = [*(recipe.name for recipe in recipes()), *index()]
     raise InputError(f"unknown table, figure or recipe '{name}'{did_you_mean(name, known)}")

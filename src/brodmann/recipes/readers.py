@@ -298,12 +298,14 @@ def _relevance(found: dict[str, Any]) -> Numbers:
 
 
 def _attention(pair: dict[str, Any]) -> Numbers:
-    """A row a task, a column a layer: the mean cosine of its maps, alone and together."""
+    """A row a task, a column a layer: the mean cosine of its maps, alone and together. With what
+    the pair gains on average: the most helpful one need not help."""
+    maps, gain = pair["maps"], f"{100 * pair['gain']:+.1f} %"
     return {
-        f"{task} (with {' and '.join(other for other in pair if other != task)})": {
+        f"{task} (with {' and '.join(other for other in maps if other != task)}, {gain})": {
             f"layer {layer}": float(np.mean(heads)) for layer, heads in enumerate(matrix)
         }
-        for task, matrix in pair.items()
+        for task, matrix in maps.items()
     }
 
 

@@ -11,12 +11,14 @@ from brodmann.reporting.figures import short
 Numbers = dict[str, dict[str, float | None]]  # row → column → value
 SHADES = ("#1f4e79", "#c0392b", "#4a7c59", "#b8860b", "#6c5b7b", "#557a95", "#8c564b", "#555555")
 NO_PAIR = ("Pearson r, p", "Spearman ρ, p")  # how rows under the pairs begin
+LEAST_RANGE = 0.02  # of an axis of lines
 SPREAD = "± seeds"  # a column: the standard deviation of the average
 ASIDE = ("difficulty", SPREAD, "task σ")  # columns that are not of one kind with the others
 
 
-def draw_view(view: dict[str, Any], ours: Numbers) -> Any:
-    """A figure of one view's numbers in the way the view asks for."""
+def draw_view(view: dict[str, Any], ours: Numbers, about: str = "") -> Any:
+    """A figure of one view's numbers in the way the view asks for; `about` stands in its title,
+    because pictures travel without the words around them."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
 
@@ -35,7 +37,12 @@ def draw_view(view: dict[str, Any], ours: Numbers) -> Any:
         axes.set_ylabel(view["unit"], fontsize=8, parse_math=False)
     if view["unit"] and all(isinstance(ours[row].get(c), int) for row in rows for c in columns):
         axes.yaxis.set_major_locator(MaxNLocator(integer=True))  # there is no half a head
-    axes.set_title(f"{view['name']}: {view['shows']}", fontsize=9, parse_math=False)
+    axes.tick_params(axis="y", labelsize=7)
+    low, high = axes.get_ylim()
+    if view["figure"] == "lines" and high - low < LEAST_RANGE:  # noise is not to look like news
+        axes.set_ylim((low + high - LEAST_RANGE) / 2, (low + high + LEAST_RANGE) / 2)
+    scale = f" ({about})" if about else ""
+    axes.set_title(f"{view['name']}{scale}: {view['shows']}", fontsize=9, parse_math=False)
     return figure
 
 

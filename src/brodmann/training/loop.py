@@ -207,6 +207,7 @@ class Loop:
             "steps": self.steps,
             "step": self.progress.step,
             "world": self.world,
+            "sharded": self.options.sharding is not None,
             "device": str(self.device),
             "precision": computed_in(self.options.precision, self.device),
             "threads": torch.get_num_threads(),
