@@ -205,7 +205,8 @@ def links() -> None:
 
 
 def collect(runs: Path, study: str) -> None:
-    for path in [*(runs / study).glob("relevance-*.json"), *(runs / study).glob("similarity.json")]:
+    whole = ("relevance-*.json", "similarity.json", "comparison.json", "transfer.json", "meta.json")
+    for path in [path for pattern in whole for path in (runs / study).glob(pattern)]:
         (RESULTS / study).mkdir(parents=True, exist_ok=True)
         (RESULTS / study / path.name).write_text(path.read_text(encoding="utf-8"), encoding="utf-8")
     for path in sorted((runs / study).glob("*.json")):

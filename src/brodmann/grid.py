@@ -18,14 +18,14 @@ from pathlib import Path
 from typing import Any
 
 from brodmann.analysis.statistics import mean_and_spread
-from brodmann.artifacts import locked, provenance, read_json, read_lines, write_json, write_text
+from brodmann.artifacts import locked, read_json, read_lines, write_json, write_text
 from brodmann.config import Config, set_value, to_toml
 from brodmann.data.catalogue import short_name
 from brodmann.data.description import checked
 from brodmann.errors import BrodmannError, InputError, Interrupted, did_you_mean
 from brodmann.pipeline import dissociate
 from brodmann.pipeline.run import run
-from brodmann.pipeline.run_folder import only_relevance
+from brodmann.pipeline.run_folder import machine_of, only_relevance
 from brodmann.pipeline.train import tasks_of
 
 CELLS = "cells"
@@ -275,7 +275,6 @@ def in_order(waiting: list[Work], report: Any) -> None:
 def _run_cell(work: Work, report: Any) -> dict[str, Any]:
     cell, branch = work.cell, work.branch
     facts = _facts_of(cell)
-    from brodmann.models.precision import computed_in
     from brodmann.training.checkpoint import clear_checkpoints
 
     try:
@@ -296,15 +295,13 @@ def _run_cell(work: Work, report: Any) -> dict[str, Any]:
         return _failed(facts, f"{type(error).__name__}: {error}", report)
     clear_checkpoints(cell.config.folder)  # many cells would fill the disk with them
     keep = {"splits", "dissociation", "parameters"}
-    told = {k: v for k, v in provenance().items() if k in ("versions", "processor", "cores")}
-    told["precision"] = computed_in(cell.config.training.precision)
     return {
         **facts,
         "state": "done",
         "heads": work.heads,
         **{key: value for key, value in result.items() if key in keep},
         "configuration": cell.config.portable(),
-        "provenance": told,
+        "provenance": machine_of(cell.config),
     }
 
 

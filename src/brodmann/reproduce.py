@@ -12,6 +12,7 @@ from brodmann.config import Config, apply_override, checked_config, set_value
 from brodmann.errors import InputError, RunError
 from brodmann.grid import Engine, cells_of, run_grid, task_name
 from brodmann.pipeline.relate import FROM_RUN
+from brodmann.pipeline.run_folder import machine_of
 from brodmann.recipes import (
     PAPERS,
     Numbers,
@@ -364,11 +365,8 @@ def described(
     runs: dict[str, str],
 ) -> dict[str, Any]:
     """Our numbers, the paper's, their differences, and where ours come from."""
-    from brodmann.models.precision import computed_in
-
     about = provenance()
-    machine = {key: about[key] for key in ("versions", "processor", "cores", "git", "started")}
-    machine["precision"] = computed_in(config.training.precision)
+    machine = {**machine_of(config), "git": about["git"], "started": about["started"]}
     differences: Numbers = {}
     for row, columns in view.paper.items():
         for column, theirs in columns.items():

@@ -43,6 +43,7 @@ def test_transfer_resumes_and_reports(config: Path, tmp_path: Path, command: Com
     assert "topic: accuracy (%)" in out and "plain" in out and "50 %" in out
     folder = tmp_path / "runs" / "few"
     summary = json.loads((folder / "transfer.json").read_text("utf-8"))
+    assert summary["configuration"]["transfer"] and summary["machine"]["versions"]["torch"]
     table = summary["tasks"]["topic"]
     assert list(table) == ["4", "8", "50 %"] and len(table["8"]["none"]["scores"]) == 3
     assert "p" not in table["4"]["none"]  # three seeds prove nothing

@@ -13,6 +13,7 @@ from brodmann.config import RESULT_DOES_NOT_DEPEND_ON
 from brodmann.data.tasks import TaskSpec
 from brodmann.errors import InputError
 from brodmann.pipeline.evaluate import OUTCOMES
+from brodmann.pipeline.run_folder import MACHINE
 
 FILE = "comparison.json"
 
@@ -26,6 +27,7 @@ def compare_runs(
     runs = {arm: [read_run(folder) for folder in folders] for arm, folders in arms.items()}
     _check_data(arms)
     result = compare(runs, baseline=baseline or next(iter(arms)))
+    result |= _origin([folder for folders in arms.values() for folder in folders])
     if to is not None:
         write_json(to / FILE, result)
     report("comparison", {"result": result, "file": None if to is None else to / FILE})
@@ -60,6 +62,20 @@ def _check_data(arms: dict[str, list[Path]]) -> None:
         for name, fingerprint in prints.items():
             if first.get(name, fingerprint) != fingerprint:
                 raise InputError(f"{folder}: the data of task '{name}' differ from the other runs'")
+
+
+def _origin(folders: list[Path]) -> dict[str, Any]:
+    """What the runs were made by: their settings where they are alike, and every machine."""
+    settings = [tomllib.loads((f / "config.toml").read_text(encoding="utf-8")) for f in folders]
+    first = {k: v for k, v in settings[0].items() if k not in RESULT_DOES_NOT_DEPEND_ON}
+    alike = {k: v for k, v in first.items() if all(one.get(k) == v for one in settings)}
+    machines: list[dict[str, Any]] = []
+    for folder in folders:
+        for sitting in read_json(folder / "provenance.json").get("sittings", []):
+            told = {key: sitting[key] for key in MACHINE if key in sitting}
+            if told not in machines:
+                machines.append(told)
+    return {"configuration": alike, "machines": machines}
 
 
 def grouped(folders: list[Path]) -> dict[str, list[Path]]:

@@ -15,6 +15,8 @@ from brodmann.config import RESULT_DOES_NOT_DEPEND_ON, Config, to_toml
 from brodmann.data.tasks import Task
 from brodmann.errors import InputError
 
+MACHINE = ("versions", "processor", "cores", "precision")
+
 
 @contextlib.contextmanager
 def opened(
@@ -140,6 +142,15 @@ def timed(folder: Path, stage: str) -> Iterator[None]:
     entry = {"stage": stage, "seconds": seconds, "memory": artifacts.peak_of_process()}
     with open(folder / "log.jsonl", "a", encoding="utf-8") as file:
         file.write(json.dumps(entry) + "\n")
+
+
+def machine_of(config: Config) -> dict[str, Any]:
+    """What a stored number was computed with: versions, hardware, number format."""
+    from brodmann.models.precision import computed_in
+
+    about = artifacts.provenance()
+    told = {key: about[key] for key in MACHINE if key in about}
+    return {**told, "precision": computed_in(config.training.precision)}
 
 
 def record_provenance(folder: Path, config: Config, tasks: list[Task]) -> None:

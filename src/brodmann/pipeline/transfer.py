@@ -11,6 +11,7 @@ from brodmann.config import Config, to_toml
 from brodmann.data.tasks import Task
 from brodmann.errors import InputError
 from brodmann.pipeline.run import one_process
+from brodmann.pipeline.run_folder import machine_of
 from brodmann.pipeline.train import check_methods, tasks_of
 
 ROWS = "transfer.jsonl"
@@ -20,6 +21,7 @@ FIGURE = "learning_curve.svg"
 
 def transfer(config: Config, base: Path, report: Any) -> dict[str, Any]:
     """Every start, task, amount and seed that is not there yet; then means, spreads and tests."""
+    from brodmann.models.precision import computed_in
     from brodmann.models.stored import weights_digest
     from brodmann.reporting.figures import learning_curves, save
     from brodmann.training.stopping import StopSignals
@@ -42,7 +44,7 @@ def transfer(config: Config, base: Path, report: Any) -> dict[str, Any]:
         "epochs": section.epochs,
         "learning_rate": section.learning_rate,
         "max_length": config.model.max_length,
-        "precision": config.training.precision,
+        "precision": computed_in(config.training.precision),
     }
     if config.threads is not None:
         import torch
@@ -62,6 +64,8 @@ def transfer(config: Config, base: Path, report: Any) -> dict[str, Any]:
                 for task in tasks
             },
             "metrics": {task.name: task.spec.metric for task in tasks},
+            "configuration": config.portable(),
+            "machine": machine_of(config),
         }
         write_json(folder / FILE, summary)
         picture = io.BytesIO()
