@@ -19,7 +19,7 @@ from brodmann.data.tasks import Task
 from brodmann.errors import InputError, Interrupted, did_you_mean
 from brodmann.pipeline.meta_summary import META, MULTITASK, PRETRAINED, summary
 from brodmann.pipeline.run import one_process
-from brodmann.pipeline.run_folder import check_folder, opened, timed
+from brodmann.pipeline.run_folder import check_folder, machine_of, opened, timed
 from brodmann.pipeline.train import build_model, check_methods, tasks_of
 from brodmann.results import LOWER_IS_BETTER, share_of
 
@@ -73,6 +73,7 @@ def meta(config: Config, base: Path, report: Any) -> dict[str, Any]:
         result = summary(section, rows, rates, {task.name: task for task in unseen}, seen)
         result["first_seed"] = config.seed
         result["gates"] = _gates(folder)
+        result |= {"configuration": config.portable(), "machine": machine_of(config)}
         write_json(folder / FILE, result)
         report("meta", {"result": result, "file": folder / FILE})
     return result
