@@ -1,5 +1,6 @@
 """Results as tables a person can read in a terminal."""
 
+import textwrap
 from collections.abc import Iterator
 from typing import Any
 
@@ -151,7 +152,7 @@ def grid_table(summary: dict[str, Any]) -> Table:
     for cell in summary["cells"]:
         found = cell.get("dissociation")
         if cell["state"] == "failed":
-            error = escape(cell["error"][:60])
+            error = escape(textwrap.shorten(cell["error"], 60, placeholder=" …"))
             table.add_row(escape(cell["label"]), "[red]failed[/red]", "", "", "", error)
         elif found is None:
             results = cell.get("splits", {}).get("validation", {})
