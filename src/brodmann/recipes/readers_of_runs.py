@@ -87,7 +87,7 @@ def unseen_pairs(found: dict[str, Any]) -> Numbers:
 
 def by_task_or_language(comparison: dict[str, Any]) -> Numbers:
     """A row a kind of comparison: overlap of top heads, Spearman's ρ and D of the plain model, over
-    its seeds; then every seed's p that the first two overlaps differ by chance."""
+    its seeds; in the first every seed's p that its overlap differs from the second by chance."""
     seeds = []
     for name in comparison["arms"]["multi"]["runs"]:
         folder = Path(comparison["folder"]) / name
@@ -108,7 +108,7 @@ def by_task_or_language(comparison: dict[str, Any]) -> Numbers:
             "Spearman": float(np.mean([one["spearman"] for one in told])),
             "D (%)": 100 * float(np.mean(separated)) if separated else None,
         }
-    rows["p of the overlaps"] = {f"seed {place}": seed["p"] for place, seed in enumerate(seeds)}
+    rows[AXES[0]] |= {f"p, seed {place}": seed["p"] for place, seed in enumerate(seeds)}
     return rows
 
 
