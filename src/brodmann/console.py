@@ -147,6 +147,7 @@ class RunView:
             + (f", {facts['world']} processes" if facts["world"] > 1 else "")
             + (", sharded" if facts["sharded"] else ""),
             highlight=False,
+            soft_wrap=True,
         )
         for name, task in facts["tasks"].items():
             if task["truncated"] > 0:

@@ -27,7 +27,7 @@ def test_sharded_equals_data_parallel_and_survives_a_kill(tmp_path: Path) -> Non
     sharded = write(tmp_path, "sharded", model=model, training=SHARDED)
     code, out, err = finish(*LAUNCH, "-m", "brodmann", "train", sharded)
     assert code == 0, err
-    assert "2 processes" in out
+    assert "2 processes, sharded" in out
     assert difference(tmp_path, "plain", "sharded") < 1e-5
     state = sorted((tmp_path / "runs" / "sharded" / "checkpoints").glob("step-*"))[-1]
     assert len(list(state.glob("random-*"))) == 2
