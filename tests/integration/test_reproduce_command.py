@@ -151,6 +151,8 @@ def test_averages_have_a_spread_and_counts_are_whole() -> None:
         "multi": {"a": 80.0, "average": 80.0, SPREAD: 1.0},
         "iat": {"a": 90.0, "average": 90.0},  # one seed has no spread
     }
+    arms["multi"]["dissociation"], arms["iat"]["dissociation"] = [0.1, 0.02], None
+    assert READERS["arm_dissociation"]({"arms": arms}) == {"multi": {"D": 10.0, SPREAD: 2.0}}
     improved = READERS["arm_averages"]({"arms": arms})["iat"]["tasks improved"]
     assert (beside(improved, 8), beside(improved, None)) == ("1 (8, -7)", "1")
     cells = [

@@ -22,7 +22,7 @@ from brodmann.recipes.readers_of_runs import (
 )
 
 Reader = Callable[[dict[str, Any]], Numbers]
-SPREAD = "± seeds"  # a column: the standard deviation over seeds of the average before it
+SPREAD = "± seeds"  # a column: the standard deviation over seeds of the average or D before it
 
 
 def pair_dissociation(grid: dict[str, Any]) -> Numbers:
@@ -125,7 +125,7 @@ def arm_scores(comparison: dict[str, Any]) -> Numbers:
 
 def arm_dissociation(comparison: dict[str, Any]) -> Numbers:
     return {
-        arm: {"D": _percent(found["dissociation"][0])}
+        arm: _mean_and_spread("D", found["dissociation"], found["seeds"])
         for arm, found in comparison["arms"].items()
         if found.get("dissociation") is not None
     }
@@ -276,9 +276,14 @@ READERS: dict[str, Reader] = {
 
 
 def _average(arm: dict[str, Any]) -> dict[str, float | None]:
-    mean, deviation = arm["average"]
-    several = len(arm["seeds"]) > 1
-    return {"average": _percent(mean), **({SPREAD: _percent(deviation)} if several else {})}
+    return _mean_and_spread("average", arm["average"], arm["seeds"])
+
+
+def _mean_and_spread(
+    column: str, found: Sequence[float], seeds: Sequence[int]
+) -> dict[str, float | None]:
+    mean, deviation = found
+    return {column: _percent(mean), **({SPREAD: _percent(deviation)} if len(seeds) > 1 else {})}
 
 
 def _spread(averages: Sequence[float]) -> dict[str, float | None]:

@@ -12,7 +12,7 @@ Numbers = dict[str, dict[str, float | None]]  # row → column → value
 SHADES = ("#1f4e79", "#c0392b", "#4a7c59", "#b8860b", "#6c5b7b", "#557a95", "#8c564b", "#555555")
 NO_PAIR = ("Pearson r, p", "Spearman ρ, p")  # how rows under the pairs begin
 LEAST_RANGE = 0.02  # of an axis of lines
-SPREAD = "± seeds"  # a column: the standard deviation of the average
+SPREAD = "± seeds"  # a column: the standard deviation of the average, or of D
 ASIDE = ("difficulty", SPREAD, "task σ")  # columns that are not of one kind with the others
 
 
@@ -53,7 +53,7 @@ def _bars(
     width = 0.8 / len(columns)
     for place, column in enumerate(columns):
         middle = np.arange(len(rows)) + (place - (len(columns) - 1) / 2) * width
-        spread = _values(ours, rows, SPREAD) if column == "average" else None
+        spread = _values(ours, rows, SPREAD) if column in ("average", "D") else None
         axes.bar(middle, _values(ours, rows, column), width * 0.9, yerr=spread, ecolor="#888888",
                  color=SHADES[place % len(SHADES)], label=short(column))  # fmt: skip
         theirs = _values(paper, rows, column)
