@@ -27,7 +27,7 @@ tasks = [
 backbone = "builtin:tiny"
 [training]
 epochs = 2
-batch_size = 16
+batch_size = 8
 sampling = "{sampling}"
 [map]
 examples = 20
@@ -55,11 +55,12 @@ def test_a_plan_and_then_what_it_took(tmp_path: Path, command: Command, sampling
     assert all(value > 0 for value in plan["seconds"].values())
     assert all(value > 0 for value in plan["operations"].values())
     assert plan["memory"]["process"] > plan["memory"]["weights"] > 0
-    assert plan["memory"]["activations"] > 0 and plan["evaluations"] == 2
+    assert plan["memory"]["activations"] > 0
 
     assert command("run", config)[0] == 0
     log = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
-    assert plan["steps"] == max(entry.get("step", 0) for entry in log)
+    assert plan["steps"] == max(entry.get("step", 0) for entry in log) > 20
+    assert plan["evaluations"] == sum("evaluation" in entry for entry in log) == 2
     assert plan["parameters"] == next(e["parameters"] for e in log if "start" in e)
     code, out, err = command("plan", config)
     assert code == 0 and "took" in out and "off by" in out and "it reached" in out

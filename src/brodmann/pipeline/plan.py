@@ -92,8 +92,7 @@ def measured(config: Config, base: Path, report: Any, *, heads: bool) -> dict[st
         )
 
     validation = tokens("validation")
-    an_epoch = loop.stream.batches_per_epoch / config.training.accumulation
-    evaluations = evaluations_of(config, found.steps, an_epoch)
+    evaluations = evaluations_of(config, found.steps, found.steps_an_epoch)
     read = {
         "training": evaluations * validation,
         "evaluation": sum(tokens(split) for split in judged_splits(tasks)),

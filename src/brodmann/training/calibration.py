@@ -38,6 +38,7 @@ class Calibration:
     """Of one configuration on this machine."""
 
     steps: int
+    steps_an_epoch: float
     tokens: int  # padded, of all training steps
     seconds_of_training: float
     seconds_a_token_read: float  # forward only
@@ -56,6 +57,7 @@ def calibrate(loop: Loop, progress: Callable[[int], None] | None = None) -> Cali
     keeper = Keeper(None, keep=1, fingerprint="", main=True, say=lambda text: None)
     mixed = isinstance(loop.stream, UncertaintyStream)
     draws = [] if mixed else _every_draw(loop)
+    steps_an_epoch = loop.stream.batches_per_epoch / loop.options.accumulation
     names = [task.name for task in loop.tasks]
     sizes = np.array([padded_tokens(loop.train_sets[names[d.task]], d.items) for d in draws])
     if mixed:
@@ -91,6 +93,7 @@ def calibrate(loop: Loop, progress: Callable[[int], None] | None = None) -> Cali
     total = sum(p.numel() for p in loop.model.parameters())
     return Calibration(
         steps=loop.steps,
+        steps_an_epoch=steps_an_epoch,
         tokens=tokens,
         seconds_of_training=seconds,
         seconds_a_token_read=read,
