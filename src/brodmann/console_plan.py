@@ -8,7 +8,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from brodmann.recipes import beside, caution, in_brackets
+from brodmann.recipes.tables import beside, caution, in_brackets
 from brodmann.results import parameters_in_words
 
 

@@ -1,7 +1,6 @@
 """Run a recipe and set what comes out beside the paper's numbers."""
 
 import tomllib
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,22 +12,10 @@ from brodmann.errors import InputError, RunError
 from brodmann.grid import Engine, cells_of, run_grid, task_name
 from brodmann.pipeline.relate import FROM_RUN
 from brodmann.pipeline.run_folder import machine_of
-from brodmann.recipes import (
-    PAPERS,
-    Numbers,
-    Recipe,
-    View,
-    beside,
-    caution,
-    find,
-    in_brackets,
-    index,
-    recipes,
-)
+from brodmann.recipes import Recipe, View, find
 from brodmann.recipes.readers import READERS, case_key
+from brodmann.recipes.tables import SCALES, as_markdown, described, table_file
 from brodmann.results import LOWER_IS_BETTER
-
-SCALES = ("mini", "paper")
 
 
 def reproduce(
@@ -73,13 +60,24 @@ def reproduce(
     found["benchmarks"] = benchmarks_of(config)
     runs = runs_of(recipe, config, scale, found, ways)
     changes = changes_of(overrides)
+    here = provenance()
+    machine = {**machine_of(config), "git": here["git"], "started": here["started"]}
     documents = []
     for view in views:
         own = runs if not view.arm else {k: v for k, v in runs.items() if k.startswith(view.arm)}
-        document = described(view, recipe, scale, config, READERS[view.reader](found), own)
-        document |= {"changes": changes, "failed": failed}
-        document["hardly_learnt"] = hardly_learnt(found, view.arm)
-        file = _file(output, view.name, scale, changed=bool(changes))
+        document = described(
+            view,
+            recipe,
+            scale,
+            READERS[view.reader](found),
+            configuration=config.portable(),
+            runs=own,
+            machine=machine,
+            changes=changes,
+            failed=failed,
+            weak=hardly_learnt(found, view.arm),
+        )
+        file = table_file(output, view.name, scale, changed=bool(changes))
         write_json(file.with_suffix(".json"), document)
         if view.figure:
             about = f"{scale}, changed by --set" if changes else scale
@@ -98,11 +96,6 @@ def limits(recipe: Recipe, scale: str, output: Path, overrides: list[str], limit
     tasks = configured(recipe, scale, output, overrides)[0].tasks
     cut = f"{{ train = {limit}, validation = {limit}, test = {limit} }}"
     return [f"tasks.{place}.limit={cut}" for place in range(len(tasks))]
-
-
-def _file(output: Path, view: str, scale: str, *, changed: bool) -> Path:
-    """Without its ending; what was changed never takes the place of the recipe's own numbers."""
-    return output / "reproduced" / f"{view}-{scale}{'-changed' if changed else ''}"
 
 
 def _check_data(config: Config, base: Path) -> None:
@@ -354,100 +347,3 @@ def _attention_maps(config: Config, base: Path, pairs: dict[str, Any]) -> dict[s
         }
         found[title] = {"gain": gains[pair], "maps": maps}
     return found
-
-
-def described(
-    view: View,
-    recipe: Recipe,
-    scale: str,
-    config: Config,
-    ours: Numbers,
-    runs: dict[str, str],
-) -> dict[str, Any]:
-    """Our numbers, the paper's, their differences, and where ours come from."""
-    about = provenance()
-    machine = {**machine_of(config), "git": about["git"], "started": about["started"]}
-    differences: Numbers = {}
-    for row, columns in view.paper.items():
-        for column, theirs in columns.items():
-            mine = ours.get(row, {}).get(column)
-            if mine is not None and theirs is not None:
-                differences.setdefault(row, {})[column] = mine - theirs
-    return {
-        "view": asdict(view),
-        "recipe": recipe.name,
-        "paper": PAPERS[recipe.paper],
-        "scale": scale,
-        "ours": ours,
-        "differences": differences,
-        "configuration": config.portable(),
-        "runs": runs,
-        "machine": machine,
-    }
-
-
-def as_markdown(document: dict[str, Any]) -> str:
-    """A table of our numbers, the paper's in brackets."""
-    view, ours = document["view"], document["ours"]
-    rows = [*ours.values(), *view["paper"].values()]
-    columns = list(dict.fromkeys(column for row in rows for column in row))
-    lines = [
-        f"# {view['name']}: {view['shows']}",
-        "",
-        f"{document['paper']}. Scale: {document['scale']} (`brodmann reproduce {view['name']} "
-        f"--scale {document['scale']}`). {in_brackets(view)}",
-        "",
-        "| | " + " | ".join(columns) + " |",
-        "|---" * (len(columns) + 1) + "|",
-    ]
-    for row in dict.fromkeys([*ours, *view["paper"]]):
-        cells = [
-            beside(ours.get(row, {}).get(c), view["paper"].get(row, {}).get(c)) for c in columns
-        ]
-        lines.append(f"| {row} | " + " | ".join(cells) + " |")
-    if document["changes"]:
-        changes = ", ".join(f"`--set {change}`" for change in document["changes"])
-        lines += ["", f"**Not the recipe as it is**: changed by {changes}."]
-    if document["failed"]:
-        lines += ["", f"**Without {len(document['failed'])} runs that failed.**"]
-    if document["hardly_learnt"]:
-        lines += ["", caution(document)]
-    if view["note"]:
-        lines += ["", f"{view['note'][:1].upper()}{view['note'][1:]}."]
-    if view["figure"]:
-        picture = _file(Path(), view["name"], document["scale"], changed=bool(document["changes"]))
-        lines += ["", f"![{view['name']}]({picture.name}.svg)"]
-    if not document["runs"]:
-        return "\n".join([*lines, "", "Computed from the data, without any run."]) + "\n"
-    lines += ["", "Computed from the runs", ""]
-    lines += [f"- {label}: `{fingerprint}`" for label, fingerprint in document["runs"].items()]
-    return "\n".join(lines) + "\n"
-
-
-def listed(output: Path) -> list[dict[str, Any]]:
-    """Every table and figure: what it shows, its recipe, and which scales are done."""
-    made = {view.name: (recipe, view) for recipe in recipes() for view in recipe.views}
-    rows = []
-    for name in dict.fromkeys([*index(), *made]):
-        recipe, view = made.get(name, (None, None))
-        done = [scale for scale in SCALES if _state(output, name, scale) == "done"]
-        changed = [scale for scale in SCALES if _state(output, name, scale) == "changed"]
-        rows.append(
-            {
-                "name": name,
-                "shows": view.shows if view else index()[name],
-                "recipe": recipe.name if recipe else None,
-                "varies": recipe.varies if recipe else None,
-                "done": done,
-                "changed": changed,  # by --set: not the recipe's own numbers
-            }
-        )
-    return rows
-
-
-def _state(output: Path, name: str, scale: str) -> str:
-    for changed, state in ((False, "done"), (True, "changed")):
-        path = _file(output, name, scale, changed=changed).with_suffix(".json")
-        if path.is_file():
-            return "failed" if read_json(path).get("failed") else state
-    return ""

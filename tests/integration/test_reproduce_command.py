@@ -16,13 +16,14 @@ from brodmann.console_plan import reproduced_parts
 from brodmann.errors import InputError
 from brodmann.grid import cells_of
 from brodmann.pipeline.train import check_methods
-from brodmann.recipes import PAPERS, beside, find, index, missing, recipes
+from brodmann.recipes import PAPERS, find, index, missing, recipes
 from brodmann.recipes.readers import READERS, SPREAD
+from brodmann.recipes.tables import as_markdown, beside, described
 from brodmann.reporting.blocks import Table
 from brodmann.reporting.record import Study, read_record
 from brodmann.reporting.sections.languages import section as languages
 from brodmann.reporting.view_figures import WAYS
-from brodmann.reproduce import as_markdown, configured, described, titles_of
+from brodmann.reproduce import configured, titles_of
 
 Command = Callable[..., tuple[int, str, str]]
 SMALL = "limit = { train = 24, validation = 16, test = 8 }"
@@ -113,8 +114,18 @@ def test_differences_and_the_table(tmp_path: Path) -> None:
     config, _ = configured(recipe, "mini", tmp_path, [])
     first, *_, last = view.paper
     ours = {first: {"average": 76.0, "task σ": 7.0}, last: {"average": None}}
-    document = described(view, recipe, "mini", config, ours, {"one run": "abc"})
-    document |= {"changes": [], "failed": [], "hardly_learnt": {}}
+    document = described(
+        view,
+        recipe,
+        "mini",
+        ours,
+        configuration=config.portable(),
+        runs={"one run": "abc"},
+        machine={},
+        changes=[],
+        failed=[],
+        weak={},
+    )
     assert document["differences"] == {
         first: {"average": pytest.approx(-4.61), "task σ": pytest.approx(-7.41)}
     }

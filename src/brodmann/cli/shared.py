@@ -32,6 +32,8 @@ Overrides = Annotated[
 EngineName = Annotated[str, typer.Option(help="order (one after the other) or ray")]
 Address = Annotated[str | None, typer.Option(help="of a running Ray cluster, or auto")]
 Workers = Annotated[int | None, typer.Option(help="cells at once on this machine, with ray")]
+Cpus = Annotated[float, typer.Option(help="cores a cell, with ray")]
+Gpus = Annotated[float, typer.Option(help="graphics cards a cell, with ray")]
 Retries = Annotated[int, typer.Option(help="how often a failed cell is tried again", min=0)]
 Json = Annotated[bool, typer.Option("--json", help="print JSON for a program to read")]
 
@@ -68,8 +70,8 @@ def grid_engine(
     *,
     address: str | None,
     workers: int | None,
-    cpus: float = 1,
-    gpus: float = 0,
+    cpus: float,
+    gpus: float,
 ) -> Any:
     """Who runs the cells of a grid."""
     if name not in ("order", "ray"):

@@ -8,7 +8,9 @@ import typer
 
 from brodmann.cli.shared import (
     Address,
+    Cpus,
     EngineName,
+    Gpus,
     Json,
     Overrides,
     Retries,
@@ -123,6 +125,8 @@ def reproduce(
     engine: EngineName = "order",
     address: Address = None,
     workers: Workers = None,
+    cpus: Cpus = 1,
+    gpus: Gpus = 0,
     retries: Retries = 0,
     overrides: Overrides = None,
     as_json: Json = False,
@@ -132,7 +136,7 @@ def reproduce(
     Example: brodmann reproduce spec-table3 --scale mini --data-dir data
     """
     from brodmann.recipes import index, missing
-    from brodmann.reproduce import SCALES, listed
+    from brodmann.recipes.tables import SCALES, listed
     from brodmann.reproduce import reproduce as run_again
 
     if scale not in SCALES:
@@ -160,7 +164,7 @@ def reproduce(
     changes = list(overrides or [])
     if data_dir is not None:
         changes.append(f"data_dir={data_dir}")
-    chosen = grid_engine(engine, address=address, workers=workers)
+    chosen = grid_engine(engine, address=address, workers=workers, cpus=cpus, gpus=gpus)
     with view(as_json) as report:
         documents = run_again(
             name,

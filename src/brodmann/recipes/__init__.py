@@ -7,7 +7,6 @@ scale, and its views, each a table or figure of the paper with the paper's numbe
 """
 
 import tomllib
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
@@ -23,41 +22,6 @@ PAPERS = {
     "HMNET": "Fei et al. 2022, Coarse-to-Fine: Hierarchical Multi-task Learning",
 }
 Numbers = dict[str, dict[str, float | None]]  # row → column → value
-
-
-def beside(mine: float | None, theirs: float | None) -> str:
-    """Our number, and in brackets the paper's and how far ours is from it."""
-    first = "–" if mine is None else _short(mine)
-    if theirs is None:
-        return first
-    difference = "" if mine is None else f", {_signed(mine - theirs)}"
-    return f"{first} ({_short(theirs)}{difference})"
-
-
-def in_brackets(view: Mapping[str, Any]) -> str:
-    """How to read the cells of a view."""
-    if not view["paper"]:
-        return "Ours; the paper prints no numbers of it."
-    return "Ours, and in brackets the paper's and the difference."
-
-
-def caution(document: Mapping[str, Any]) -> str:
-    weak = ", ".join(f"{task} ({runs})" for task, runs in document["hardly_learnt"].items())
-    return (
-        "Hardly learnt (less than a quarter of the way from an answer without reading to a perfect "
-        f"one), so that what is said of it means little: {weak}."
-    )
-
-
-def _signed(difference: float) -> str:
-    return f"{difference:+,}" if isinstance(difference, int) else f"{difference:+.1f}"
-
-
-def _short(value: float) -> str:
-    """Percentages have one place, correlations and cosines two, counts none."""
-    if isinstance(value, int):
-        return f"{value:,}"
-    return f"{value:.2f}" if abs(value) < 1 else f"{value:.1f}"
 
 
 @dataclass(frozen=True)

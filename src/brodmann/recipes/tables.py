@@ -1,0 +1,161 @@
+"""What is written of a reproduced table or figure: our numbers beside the paper's, what was
+changed, which runs they come from; and the list of all with their state."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from brodmann.artifacts import read_json
+from brodmann.recipes import PAPERS, Numbers, Recipe, View, index, recipes
+
+SCALES = ("mini", "paper")
+
+
+def described(
+    view: View,
+    recipe: Recipe,
+    scale: str,
+    ours: Numbers,
+    *,
+    configuration: dict[str, Any],
+    runs: dict[str, str],
+    machine: dict[str, Any],
+    changes: list[str],
+    failed: list[str],
+    weak: dict[str, str],
+) -> dict[str, Any]:
+    """Our numbers, the paper's, their differences, and where ours come from.
+
+    `runs` is each one's fingerprint; `weak` are the tasks that were hardly learnt, with in how many
+    of the runs.
+    """
+    differences: Numbers = {}
+    for row, columns in view.paper.items():
+        for column, theirs in columns.items():
+            mine = ours.get(row, {}).get(column)
+            if mine is not None and theirs is not None:
+                differences.setdefault(row, {})[column] = mine - theirs
+    return {
+        "view": asdict(view),
+        "recipe": recipe.name,
+        "paper": PAPERS[recipe.paper],
+        "scale": scale,
+        "ours": ours,
+        "differences": differences,
+        "configuration": configuration,
+        "runs": runs,
+        "machine": machine,
+        "changes": changes,
+        "failed": failed,
+        "hardly_learnt": weak,
+    }
+
+
+def as_markdown(document: dict[str, Any]) -> str:
+    """A table of our numbers, the paper's in brackets."""
+    view, ours = document["view"], document["ours"]
+    rows = [*ours.values(), *view["paper"].values()]
+    columns = list(dict.fromkeys(column for row in rows for column in row))
+    lines = [
+        f"# {view['name']}: {view['shows']}",
+        "",
+        f"{document['paper']}. Scale: {document['scale']} (`brodmann reproduce {view['name']} "
+        f"--scale {document['scale']}`). {in_brackets(view)}",
+        "",
+        "| | " + " | ".join(columns) + " |",
+        "|---" * (len(columns) + 1) + "|",
+    ]
+    for row in dict.fromkeys([*ours, *view["paper"]]):
+        cells = [
+            beside(ours.get(row, {}).get(c), view["paper"].get(row, {}).get(c)) for c in columns
+        ]
+        lines.append(f"| {row} | " + " | ".join(cells) + " |")
+    if document["changes"]:
+        changes = ", ".join(f"`--set {change}`" for change in document["changes"])
+        lines += ["", f"**Not the recipe as it is**: changed by {changes}."]
+    if document["failed"]:
+        lines += ["", f"**Without {len(document['failed'])} runs that failed.**"]
+    if document["hardly_learnt"]:
+        lines += ["", caution(document)]
+    if view["note"]:
+        lines += ["", f"{view['note'][:1].upper()}{view['note'][1:]}."]
+    if view["figure"]:
+        picture = table_file(
+            Path(), view["name"], document["scale"], changed=bool(document["changes"])
+        )
+        lines += ["", f"![{view['name']}]({picture.name}.svg)"]
+    if not document["runs"]:
+        return "\n".join([*lines, "", "Computed from the data, without any run."]) + "\n"
+    lines += ["", "Computed from the runs", ""]
+    lines += [f"- {label}: `{fingerprint}`" for label, fingerprint in document["runs"].items()]
+    return "\n".join(lines) + "\n"
+
+
+def beside(mine: float | None, theirs: float | None) -> str:
+    """Our number, and in brackets the paper's and how far ours is from it."""
+    first = "–" if mine is None else _short(mine)
+    if theirs is None:
+        return first
+    difference = "" if mine is None else f", {_signed(mine - theirs)}"
+    return f"{first} ({_short(theirs)}{difference})"
+
+
+def in_brackets(view: Mapping[str, Any]) -> str:
+    """How to read the cells of a view."""
+    if not view["paper"]:
+        return "Ours; the paper prints no numbers of it."
+    return "Ours, and in brackets the paper's and the difference."
+
+
+def caution(document: Mapping[str, Any]) -> str:
+    weak = ", ".join(f"{task} ({runs})" for task, runs in document["hardly_learnt"].items())
+    return (
+        "Hardly learnt (less than a quarter of the way from an answer without reading to a perfect "
+        f"one), so that what is said of it means little: {weak}."
+    )
+
+
+def _signed(difference: float) -> str:
+    return f"{difference:+,}" if isinstance(difference, int) else f"{difference:+.1f}"
+
+
+def _short(value: float) -> str:
+    """Percentages have one place, correlations and cosines two, counts none."""
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:.2f}" if abs(value) < 1 else f"{value:.1f}"
+
+
+def listed(output: Path) -> list[dict[str, Any]]:
+    """Every table and figure: what it shows, its recipe, and which scales are done."""
+    made = {view.name: (recipe, view) for recipe in recipes() for view in recipe.views}
+    rows = []
+    for name in dict.fromkeys([*index(), *made]):
+        recipe, view = made.get(name, (None, None))
+        done = [scale for scale in SCALES if _state(output, name, scale) == "done"]
+        changed = [scale for scale in SCALES if _state(output, name, scale) == "changed"]
+        rows.append(
+            {
+                "name": name,
+                "shows": view.shows if view else index()[name],
+                "recipe": recipe.name if recipe else None,
+                "varies": recipe.varies if recipe else None,
+                "done": done,
+                "changed": changed,  # by --set: not the recipe's own numbers
+            }
+        )
+    return rows
+
+
+def _state(output: Path, name: str, scale: str) -> str:
+    for changed, state in ((False, "done"), (True, "changed")):
+        path = table_file(output, name, scale, changed=changed).with_suffix(".json")
+        if path.is_file():
+            return "failed" if read_json(path).get("failed") else state
+    return ""
+
+
+def table_file(output: Path, view: str, scale: str, *, changed: bool) -> Path:
+    """Without its ending; what was changed never takes the place of the recipe's own numbers."""
+    return output / "reproduced" / f"{view}-{scale}{'-changed' if changed else ''}"
