@@ -267,6 +267,8 @@ class RunView:
         self.close()
         for part in plan_of_many_parts(facts["plan"]):
             self.console.print(part, highlight=False)
+        if facts["file"] is not None:
+            self.console.print(f"plan: {facts['file']}", highlight=False)
 
     def _estimate(self, facts: dict[str, Any]) -> None:
         for part in estimate_parts(facts["estimate"]):

@@ -15,9 +15,11 @@ from brodmann.results import parameters_in_words
 def plan_parts(plan: dict[str, Any]) -> Iterator[Any]:
     """A row a stage: operations, planned time and, once it has run, what it took."""
     counts = plan["parameters"]
+    many = "trainings" in plan
+    length = f"{plan['trainings']:,} trainings" if many else f"{plan['steps']:,} steps"
     yield (
         f"{parameters_in_words(counts)}, {counts['trainable'] / 1e6:.1f} M trained; "
-        f"{plan['steps']:,} steps, {plan['tokens']['training'] / 1e6:.2f} M tokens trained on, "
+        f"{length}, {plan['tokens']['training'] / 1e6:.2f} M tokens trained on, "
         f"{plan['tokens']['read'] / 1e6:.2f} M read"
     )
     table = Table(title="plan", title_justify="left", header_style="bold", box=None)
@@ -46,17 +48,27 @@ def plan_parts(plan: dict[str, Any]) -> Iterator[Any]:
 
 
 def plan_of_many_parts(plan: dict[str, Any]) -> Iterator[Any]:
+    """A row a run and, of those that have run, what they took."""
     table = Table(title="plan", title_justify="left", header_style="bold", box=None)
-    for heading in ("run", "operations", "time"):
+    took = any(cell.get("took") for cell in plan["cells"])
+    for heading in ("run", "operations", "time", *(("took", "off by") if took else ())):
         table.add_column(heading, justify="left" if heading == "run" else "right")
+    planned, spent = 0.0, 0.0
     for cell in plan["cells"]:
-        table.add_row(escape(cell["label"]), f"{cell['operations']:.2g}", duration(cell["seconds"]))
-    table.add_row("all", f"{plan['operations']:.2g}", duration(plan["seconds"]))
+        there = cell.get("took") or {}
+        ran = sum(cell["seconds"][stage] for stage in there)
+        planned, spent = planned + ran, spent + sum(there.values())
+        cells = [f"{sum(cell['operations'].values()):.2g}", duration(sum(cell["seconds"].values()))]
+        more = _beside(ran, sum(there.values())) if took else []
+        table.add_row(escape(cell["label"]), *cells, *more)
+    more = _beside(planned, spent) if took else []
+    table.add_row("all", f"{plan['operations']:.2g}", duration(plan["seconds"]), *more)
     yield table
-    yield (
+    words = (
         f"{plan['runs']} runs, {plan['calibrated']} of them measured (others differ in the seed "
         f"alone); {plan['memory'] / 1e9:.2f} GB"
     )
+    yield words + (f"; they reached {plan['reached'] / 1e9:.2f} GB" if plan.get("reached") else "")
 
 
 def estimate_parts(estimate: dict[str, Any]) -> Iterator[Any]:

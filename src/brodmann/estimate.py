@@ -12,7 +12,7 @@ have little (`brodmann plan` of a configuration that can be tried counts it exac
 """
 
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
@@ -20,7 +20,7 @@ from typing import Any
 
 from brodmann.analysis.iap import forward_passes
 from brodmann.analysis.importance import passes
-from brodmann.config import Config, MetaSection
+from brodmann.config import Config, MetaSection, TransferSection
 from brodmann.data import catalogue
 from brodmann.errors import InputError
 from brodmann.grid import task_name
@@ -28,6 +28,7 @@ from brodmann.models.shapes import Shape, encoder_counts
 from brodmann.pipeline.plan import evaluations_of
 
 SPLIT_OF_OWN = 0.1  # of the training data is held out where a task has no validation split
+LARGEST_BATCH = 32  # of few-shot trainings
 AHP_STEPS, AHP_BATCH = 50, 32  # of every transfer of the tournament
 
 
@@ -117,72 +118,99 @@ def estimate_run(label: str, config: Config, *, heads: bool, share: float = 1.0)
     )
 
 
-def few_shot_operations(config: Config) -> tuple[int, float]:
-    """(trainings, operations) of [transfer]: every start learns every task, with every number of
-    examples, many times."""
-    section = config.transfer
-    assert section is not None
-    shape = Shape.of(config.model.backbone)
-    length = config.model.max_length
-    tasks = [sized(task, length) for task in config.tasks]
-    reading = 2 * shape.matrices + 4 * shape.layers * length * shape.width
+@dataclass(frozen=True)
+class Trainings:
+    """Many short trainings: how many, and stage by stage the tokens that they learn from and those
+    that they only read."""
+
+    count: int
+    learnt: dict[str, float]
+    read: dict[str, float]
+
+    def cost(self, learning: float, reading: float) -> dict[str, float]:
+        """Stage by stage, at so much a token."""
+        stages = dict.fromkeys([*self.learnt, *self.read])
+        return {
+            stage: learning * self.learnt.get(stage, 0.0) + reading * self.read.get(stage, 0.0)
+            for stage in stages
+        }
+
+
+Tokens = Callable[[Sized, int], float]  # of an example of a task in batches of so many
+
+
+def mean_tokens(task: Sized, batch: int) -> float:
+    """Without padding, which needs the data to be counted."""
+    return task.tokens
+
+
+def few_shot(
+    section: TransferSection, tasks: Sequence[Sized], tokens: Tokens = mean_tokens
+) -> Trainings:
+    """[transfer]: every start learns every task, with every number of examples, many times."""
     seeds = section.seeds
     amounts: list[float] = [*section.examples]
     each = seeds if isinstance(seeds, list) else [seeds] * (len(amounts) + len(section.shares))
-    count, operations = 0, 0.0
+    count, learnt, read = 0, 0.0, 0.0
     for task in tasks:
         sizes = amounts + [share * task.train for share in section.shares]
         for size, repeated in zip(sizes, each, strict=True):
             trainings = repeated * len(section.starts)
             count += trainings
-            learnt = 3 * size * section.epochs
-            operations += trainings * task.tokens * reading * (learnt + task.validation)
-    return count, operations
+            batch = min(LARGEST_BATCH, max(1, int(size)))
+            learnt += trainings * size * section.epochs * tokens(task, batch)
+            read += trainings * task.validation * task.tokens
+    return Trainings(count, {"transfer": learnt}, {"transfer": read})
 
 
-def read_to_meta_train(section: MetaSection) -> int:
-    """Examples of one seed: every pair's support set in every inner step, then its query set."""
-    return section.steps * section.pairs * (section.inner_steps * section.support + section.query)
-
-
-def meta_operations(config: Config) -> tuple[int, float]:
-    """(trainings, operations) of [meta]: starts, each seed's, and their tests on unseen pairs."""
-    section = config.meta
-    assert section is not None
-    shape = Shape.of(config.model.backbone)
-    length = config.model.max_length
-    tasks = {task.name: task for task in (sized(task, length) for task in config.tasks)}
+def meta_learning(
+    section: MetaSection, tasks: Sequence[Sized], tokens: Tokens = mean_tokens
+) -> Trainings:
+    """[meta]: starts, each seed's, and their tests on unseen pairs."""
+    named = {task.name: task for task in tasks}
     kept = {*section.unseen, section.tuning}
-    seen = [task for name, task in tasks.items() if name not in kept]
-    reading = 2 * shape.matrices + 4 * shape.layers * _mean_length(seen, length) * shape.width
-    backward = 1 + _backward(config)
-    learners = 1 + ("multitask" in section.against)
-    each = sum(task.tokens for task in seen) / len(seen)  # pairs are drawn alike
-    trained = learners * section.seeds * read_to_meta_train(section) * each * backward
+    seen = [task for task in tasks if task.name not in kept]
+    each = sum(tokens(task, section.support) for task in seen) / len(seen)  # pairs drawn alike
+    # Every pair's support set in every inner step, then its query set.
+    a_step = section.pairs * (section.inner_steps * section.support + section.query)
+    trained = section.seeds * section.steps * a_step * each
+    learnt = {"meta-training": trained}
+    if "multitask" in section.against:
+        learnt["plain training"] = trained
     starts = 1 + len(section.against)
-
-    def adapted(task: Sized, shots: int, steps: int, judged: int) -> float:
-        return task.tokens * (backward * shots * steps + judged * task.validation)
-
-    tested = section.seeds * starts * sum(
-        adapted(tasks[name], shots, section.curve[-1], len(section.curve))
-        for name in section.unseen
-        for shots in section.shots
-    )  # fmt: skip
+    learnt["unseen pairs"] = read = 0.0
+    times = section.seeds * starts
+    for task in (named[name] for name in section.unseen):
+        for shots in section.shots:
+            learnt["unseen pairs"] += times * shots * section.curve[-1] * tokens(task, shots)
+            read += times * len(section.curve) * task.validation * task.tokens
     if section.tuning is not None:
-        tested += starts * len(section.rates) * adapted(
-            tasks[section.tuning], max(section.shots), section.curve[-1], 1
-        )  # fmt: skip
-    return learners * section.seeds, (trained + tested) * reading
+        task, shots = named[section.tuning], max(section.shots)
+        times = starts * len(section.rates)
+        learnt["unseen pairs"] += times * shots * section.curve[-1] * tokens(task, shots)
+        read += times * task.validation * task.tokens
+    return Trainings((len(learnt) - 1) * section.seeds, learnt, {"unseen pairs": read})
 
 
-def tournament_operations(config: Config) -> float:
+def tournament(tasks: Sequence[Sized]) -> Trainings:
     """Of AHP: from every task's encoder to every other task, a few steps."""
+    others = len(tasks) - 1
+    learnt = sum(task.tokens * AHP_STEPS * AHP_BATCH * others for task in tasks)
+    return Trainings(len(tasks) * others, {"tournament": learnt}, {})
+
+
+def starts_scored(known: int) -> int:
+    """Of a model's own tasks each is a start for a new one, and so are two kinds of chance."""
+    return known + 2
+
+
+def operations_of(trainings: Trainings, config: Config) -> float:
+    """By formula, of the configuration's own backbone."""
+    length = config.model.max_length
     shape = Shape.of(config.model.backbone)
-    tasks = [sized(task, config.model.max_length) for task in config.tasks]
-    reading = 2 * shape.matrices
-    steps = 3 * AHP_STEPS * AHP_BATCH * (len(tasks) - 1)
-    return sum(task.tokens * reading * steps for task in tasks)
+    tasks = [sized(task, length) for task in config.tasks]
+    reading = 2 * shape.matrices + 4 * shape.layers * _mean_length(tasks, length) * shape.width
+    return sum(trainings.cost(reading * (1 + _backward(config)), reading).values())
 
 
 def sized(task: Any, length: int) -> Sized:

@@ -1,36 +1,49 @@
-"""Plans of one run, of a grid or comparison of many, or of the papers' recipes, before anything
-runs."""
+"""Plans of one run, of a grid or comparison of many, or of a study of short trainings, before
+anything runs; and afterwards how far off they were."""
 
+import copy
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from brodmann.arms import FROM_THE_START, OFF, VARIANTS, arm_config
-from brodmann.artifacts import digest
-from brodmann.config import Config, MetaSection, SpecializeSection
-from brodmann.errors import InputError, did_you_mean
-from brodmann.estimate import (
-    RunEstimate,
-    estimate_run,
-    few_shot_operations,
-    meta_operations,
-    read_to_meta_train,
-    sized,
-    tournament_operations,
-)
+from brodmann.artifacts import digest, write_json
+from brodmann.config import Config, SpecializeSection
+from brodmann.errors import InputError
+from brodmann.estimate import LARGEST_BATCH, Sized, few_shot, meta_learning, starts_scored
 from brodmann.grid import Cell, cells_of, shared_beginnings, specialized_share
-from brodmann.pipeline.plan import check_speed, measured, plan, stored
-from brodmann.recipes import PAPERS, Recipe, find, index, recipes
-from brodmann.relations import pairs_grid
-from brodmann.reproduce import configured
+from brodmann.pipeline.adapt import with_tasks
+from brodmann.pipeline.meta import divided
+from brodmann.pipeline.plan import (
+    calibrated,
+    check_speed,
+    measured,
+    measured_with,
+    plan_file,
+    plan_of_run,
+    shown,
+    stored,
+    took,
+)
+from brodmann.pipeline.run import one_process
+from brodmann.pipeline.run_folder import trained_model
+from brodmann.pipeline.train import build_model, check_methods, tasks_of
+from brodmann.pipeline.transfer import start_of
 
 
 def make_plan(
     config: Config, base: Path, report: Any, *, speed: float | None = None
 ) -> dict[str, Any]:
-    """What the configuration's command will take; of a finished run, what it took beside it."""
+    """What the configuration's command will take; once it has run, what it took beside it.
+
+    `speed` gives operations a second of another machine, for its hours; without it they are this
+    machine's.
+    """
+    one_process("plan")
     check_speed(speed)
-    if config.meta is not None:
-        raise InputError(_no_plan_of(config.meta))
+    if config.distill is not None:
+        raise InputError("[distill]: `plan` does not know `brodmann distill`")
     if config.grid is not None:
         cells = cells_of(config)
         shares = own_shares(cells)
@@ -38,24 +51,116 @@ def make_plan(
         runs = [(c.label, c.config, heads, share) for c, share in zip(cells, shares, strict=True)]
         return _of_many(config, base, report, runs, speed)
     if config.compare is not None:
-        return _of_many(config, base, report, _arms(config), speed)
-    before = stored(config)
-    if before is not None and before["took"] is not None and speed is None:
+        return _of_many(config, base, report, arms_of(config), speed)
+    sections = (config.transfer, config.meta, config.adapt)
+    fingerprint = digest(config.fingerprint(), *(s and s.model_dump() for s in sections))
+    before = stored(config, fingerprint)
+    if before is not None and speed is None and (found := took(config.folder)) is not None:
+        before["took"] = found
         report("plan", {"plan": before, "file": None})
         return before
-    return plan(config, base, report, speed=speed)
+    if config.transfer is not None or config.meta is not None:
+        found = _of_trainings(config, base, report)
+    elif config.adapt is not None:
+        found = _of_adapted(config, base, report)
+    else:
+        found = measured(config, base, report, heads=True)
+    return shown(config, found, fingerprint, report, speed)
 
 
-def _no_plan_of(section: MetaSection) -> str:
-    training = read_to_meta_train(section)
-    twice = " and as many for plain training" if "multitask" in section.against else ""
-    return (
-        f"[meta]: `plan` does not know `brodmann meta`; each of its {section.seeds} seeds reads "
-        f"{training:,} examples to meta-train{twice}"
+def _of_trainings(config: Config, base: Path, report: Any) -> dict[str, Any]:
+    """[transfer] and [meta]: some steps of one of their trainings, and the tokens of all."""
+    from brodmann.training.calibration import padded_tokens, split_tokens
+
+    report("stage", {"text": "reading tasks"})
+    tasks = tasks_of(config, base)
+    if config.transfer is not None:
+        check_methods(config, "transfer")
+        name = next(iter(config.transfer.starts.values()))
+        report("stage", {"text": f"loading {name}"})
+        model = start_of(name, tasks, config).for_tasks(tasks, max_length=config.model.max_length)
+        trained, batch = tasks, min(LARGEST_BATCH, max(config.transfer.examples, default=32))
+    else:
+        assert config.meta is not None
+        check_methods(config, "meta")
+        trained = divided(config.meta, {task.name: task for task in tasks})[0]
+        report("stage", {"text": f"loading {config.model.backbone}"})
+        model, batch = build_model(config, trained), config.meta.support
+    from brodmann.training.meta_test import nearest
+
+    whole = copy.deepcopy(model)
+    for task in tasks:
+        if task.name not in whole.specs:
+            whole.add_task(task, like=nearest(whole, task))
+    splits = ("train", "validation")
+    encoded = {
+        task.name: {split: whole.encode(task.spec, task.splits[split]) for split in splits}
+        for task in tasks
+    }
+
+    def tokens(task: Sized, size: int) -> float:
+        """Of an example, in batches drawn at random and padded to their longest."""
+        texts = encoded[task.name]["train"]
+        generator = np.random.default_rng(0)
+        draws = [generator.choice(texts.items, min(size, texts.items), False) for _ in range(64)]
+        return float(np.mean([padded_tokens(texts, items) / len(items) for items in draws]))
+
+    evaluated = config.training.evaluation_batch_size
+    sizes = []
+    for task in tasks:
+        own = encoded[task.name]
+        judged = len(task.splits["validation"])
+        read = split_tokens(own["validation"], evaluated) / max(judged, 1)
+        spec, count = task.spec, len(task.splits["train"])
+        sizes.append(Sized(task.name, spec.kind, spec.group or "", count, judged, read, False))
+    trainings = (
+        few_shot(config.transfer, sizes, tokens)
+        if config.transfer is not None
+        else meta_learning(config.meta, sizes, tokens)  # type: ignore[arg-type]
     )
+    counts = model.parameter_counts()
+    found = calibrated(config, model, trained, report, batch_size=batch)
+    return {
+        "name": config.name,
+        "parameters": counts,
+        "trainings": trainings.count,
+        "tokens": {
+            "training": sum(trainings.learnt.values()),
+            "read": sum(trainings.read.values()),
+        },
+        "operations": trainings.cost(
+            found.operations_of_training / found.tokens, found.operations_a_token_read
+        ),
+        "seconds": trainings.cost(
+            found.seconds_of_training / found.tokens, found.seconds_a_token_read
+        ),
+        **measured_with(found),
+    }
 
 
-def _arms(config: Config) -> list[tuple[str, Config, bool, float]]:
+def _of_adapted(config: Config, base: Path, report: Any) -> dict[str, Any]:
+    """[adapt]: every start scored, one training for every share of the data, and an evaluation."""
+    section = config.adapt
+    assert section is not None
+    check_methods(config, "adapt")
+    report("stage", {"text": "reading tasks"})
+    tasks = tasks_of(config, base)
+    report("stage", {"text": f"loading {section.start}"})
+    model = trained_model(section.start)
+    known = len(model.specs)
+    found = plan_of_run(config, with_tasks(model, tasks, section), tasks, report, heads=False)
+    smaller = sum(sorted(section.shares or [1.0])[:-1])
+    for kind in ("operations", "seconds"):
+        stages = found[kind]
+        if smaller:
+            stages["smaller shares"] = smaller * stages["training"]
+        stages["zero-shot"] = starts_scored(known) * stages["evaluation"]
+        if not section.train:
+            found[kind] = {"zero-shot": stages["zero-shot"]}
+    return found
+
+
+def arms_of(config: Config) -> list[tuple[str, Config, bool, float]]:
     """(label, configuration, whether heads are mapped, share of a whole training)."""
     assert config.compare is not None
     special = config.specialize or SpecializeSection.model_construct()
@@ -80,161 +185,52 @@ def _of_many(
     speed: float | None,
 ) -> dict[str, Any]:
     """Runs that differ in the seed alone are measured once."""
+    fingerprint = digest([(run.fingerprint(), heads, share) for _, run, heads, share in runs])
+    before = stored(config, fingerprint)
+    took_each = [took(run.folder) for _, run, _, _ in runs]
+    if before is not None and speed is None and any(took_each):
+        report("plan of many", {"plan": _with_times(before, took_each), "file": None})
+        return before
     known: dict[str, dict[str, Any]] = {}
-    cells, total, operations = [], 0.0, 0.0
+    cells = []
     for label, settings, heads, share in runs:
         kept = {k: v for k, v in settings.resolved().items() if k not in ("seed", "name", "output")}
         key = digest(kept, heads)
         if key not in known:
             known[key] = measured(settings, base, report, heads=heads)
         found = known[key]
-        count = sum(v * (share if k == "training" else 1) for k, v in found["operations"].items())
-        seconds = sum(v * (share if k == "training" else 1) for k, v in found["seconds"].items())
+        cell: dict[str, Any] = {"label": label}
+        for kind in ("operations", "seconds"):
+            cell[kind] = {k: v * (share if k == "training" else 1) for k, v in found[kind].items()}
         if speed is not None:
-            seconds = count / speed
-        total, operations = total + seconds, operations + count
-        cells.append({"label": label, "seconds": seconds, "operations": count})
+            cell["seconds"] = {k: v / speed for k, v in cell["operations"].items()}
+        cells.append(cell)
     result = {
         "name": config.name,
         "runs": len(cells),
         "calibrated": len(known),
         "cells": cells,
-        "seconds": total,
-        "operations": operations,
+        "seconds": sum(sum(cell["seconds"].values()) for cell in cells),
+        "operations": sum(sum(cell["operations"].values()) for cell in cells),
         "memory": max(found["memory"]["process"] for found in known.values()),
     }
-    report("plan of many", {"plan": result})
+    file = None
+    if speed is None:
+        file = plan_file(config)
+        write_json(file, {**result, "fingerprint": fingerprint})
+        _with_times(result, took_each)
+    report("plan of many", {"plan": result, "file": file})
     return result
 
 
-def recipes_named(name: str) -> list[Recipe]:
-    """One recipe, that of a table or figure, or all of a paper."""
-    of_paper = [
-        recipe
-        for recipe in recipes()
-        if recipe.paper.lower() == name.lower()
-        and (recipe.at_paper_scale or recipe.needs)  # some are ours alone, on generated text
-    ]
-    if of_paper:
-        return of_paper
-    try:
-        return [find(name)[0]]
-    except InputError:
-        papers = [paper.lower() for paper in PAPERS]
-        known = [*papers, *(recipe.name for recipe in recipes()), *index()]
-        raise InputError(
-            f"{name}: no such file, recipe or paper{did_you_mean(name, known)}"
-        ) from None
-
-
-def estimate_recipes(
-    names: list[Recipe], report: Any, *, scale: str, speed: float | None
-) -> dict[str, Any]:
-    """What the recipes would take, by counting alone; a cell that two grids share counts once."""
-    check_speed(speed)
-    known: set[str] = set()
-    rows: list[dict[str, Any]] = []
-    assumed: set[str] = set()
-    for recipe in names:
-        config, _ = configured(recipe, scale, Path("runs"), [])
-        runs, more, trainings = _runs_of(recipe, config, scale)
-        alone = sum(run.total + run.first_steps for run in runs) + more
-        taken = more
-        again = 0
-        for run in runs:
-            if config.grid is not None and run.fingerprint in known:
-                again += 1
-                continue
-            taken += run.total
-            if config.grid is not None:
-                known.add(run.fingerprint)
-        assumed |= {task for run in runs for task in run.assumed}
-        if not runs:
-            each = (sized(task, config.model.max_length) for task in config.tasks)
-            assumed |= {task.name for task in each if task.assumed}
-        rows.append(
-            {
-                "recipe": recipe.name,
-                "paper": recipe.paper,
-                "backbone": config.model.backbone,
-                "runs": len(runs) + trainings,
-                "there": again,
-                "steps": sum(run.steps for run in runs),
-                "tokens": sum(run.tokens for run in runs),
-                "parameters": max((run.parameters for run in runs), default=0),
-                "memory": max((run.memory for run in runs), default=0.0),
-                "operations_alone": alone,
-                "operations": taken,
-                "hours_alone": None if speed is None else alone / speed / 3600,
-                "hours": None if speed is None else taken / speed / 3600,
-            }
-        )
-    result = {
-        "scale": scale,
-        "speed": speed,
-        "recipes": rows,
-        "assumed": sorted(assumed),
-        **{
-            key: None if key.startswith("hours") and speed is None else sum(r[key] for r in rows)
-            for key in ("runs", "there", "operations_alone", "operations", "hours_alone", "hours")
-        },
-    }
-    report("estimate", {"estimate": result})
-    return result
-
-
-def _runs_of(recipe: Recipe, config: Config, scale: str) -> tuple[list[RunEstimate], float, int]:
-    """(runs, operations of what is no run, how many small trainings that is)."""
-    if config.adapt is not None:
-        return _adapted(recipe, config, scale)
-    if config.transfer is not None:
-        trainings, operations = few_shot_operations(config)
-        return [], operations, trainings
-    if config.meta is not None:
-        trainings, operations = meta_operations(config)
-        return [], operations, trainings
-    if "pairs" in recipe.relate:
-        tasks = [
-            task if isinstance(task, str) else task.model_dump(exclude_unset=True)
-            for task in config.tasks
-        ]
-        cells = cells_of(pairs_grid(config, tasks))
-        return [estimate_run(cell.label, cell.config, heads=False) for cell in cells], 0.0, 0
-    if config.compare is not None:
-        return (
-            [
-                estimate_run(label, settings, heads=heads, share=share)
-                for label, settings, heads, share in _arms(config)
-            ],
-            0.0,
-            0,
-        )
-    if config.grid is None:
-        more = tournament_operations(config) if "ahp" in recipe.relate else 0.0
-        return [estimate_run(config.name, config, heads=not recipe.relate)], more, 0
-    cells, heads = cells_of(config), config.grid.heads
-    return (
-        [
-            estimate_run(cell.label, cell.config, heads=heads, share=share)
-            for cell, share in zip(cells, own_shares(cells), strict=True)
-        ],
-        0.0,
-        0,
-    )
-
-
-def _adapted(recipe: Recipe, config: Config, scale: str) -> tuple[list[RunEstimate], float, int]:
-    """New tasks: scored from every start (the known tasks, random, xavier), then one training with
-    all of the data and one for every smaller share of it, with the model of the needed recipe."""
-    section = config.adapt
-    assert section is not None
-    start = configured(find(recipe.needs[0])[0], scale, Path("runs"), [])[0]
-    config = config.model_copy(update={"model": start.model})
-    run = estimate_run(config.name, config, heads=False)
-    smaller = sorted(section.shares or [1.0])[:-1]
-    again = sum(share * run.operations["training"] for share in smaller)
-    scored = (len(start.tasks) + 2) * run.operations["evaluation"]
-    return [run], again + scored, len(smaller)
+def _with_times(plan: dict[str, Any], found: list[dict[str, Any] | None]) -> dict[str, Any]:
+    """A plan of many with what each run took: of the stages that were planned and have run."""
+    for cell, one in zip(plan["cells"], found, strict=True):
+        there = {} if one is None else one["seconds"]
+        cell["took"] = {k: there[k] for k in cell["seconds"] if k in there} or None
+    reached = [one["memory"] for one in found if one is not None and one["memory"]]
+    plan["reached"] = max(reached, default=None)
+    return plan
 
 
 def own_shares(cells: list[Cell]) -> list[float]:

@@ -164,3 +164,22 @@ def test_relations_of_a_trained_run(tmp_path: Path, command: Command) -> None:
     assert json.loads(out)["covsim"] == found["covsim"]
     code, _, err = command("relate", *run, "1")
     assert code == 2 and "expected at least 2" in err
+
+
+def test_a_plan_and_then_what_it_took(tmp_path: Path, command: Command) -> None:
+    trained, new = tmp_path / "trained.toml", tmp_path / "new.toml"
+    trained.write_text(TRAINED.format(folder=tmp_path, architecture="shared"))
+    new.write_text(NEW.format(folder=tmp_path) + "shares = [0.25, 0.5, 1.0]\n")
+    code, _, err = command("plan", new)
+    assert code == 2 and "no trained model there: run `brodmann train` first" in err
+    assert command("train", trained)[0] == 0
+    code, out, err = command("plan", new, "--json")
+    assert (code, err) == (0, "")
+    plan = json.loads(out)
+    seconds = plan["seconds"]
+    assert set(seconds) == {"training", "evaluation", "smaller shares", "zero-shot"}
+    assert seconds["smaller shares"] == pytest.approx(0.75 * seconds["training"])
+    assert seconds["zero-shot"] == pytest.approx(4 * seconds["evaluation"])
+    assert command("adapt", new)[0] == 0
+    code, out, _ = command("plan", new, "--json")
+    assert code == 0 and set(json.loads(out)["took"]["seconds"]) == set(seconds)

@@ -235,16 +235,27 @@ def test_other_encoders_learn_new_pairs_too(
     assert code == 0, err
 
 
+def test_a_plan_and_then_what_it_took(tmp_path: Path, command: Command) -> None:
+    config = written(tmp_path)
+    code, out, err = command("plan", config, "--json")
+    assert (code, err) == (0, "")
+    plan = json.loads(out)
+    assert not (tmp_path / "runs" / "meta").exists() and plan["trainings"] == 4
+    assert set(plan["seconds"]) == {"meta-training", "plain training", "unseen pairs"}
+    assert all(value > 0 for value in (*plan["seconds"].values(), *plan["operations"].values()))
+    examples = 2 * 2 * 3 * 2 * (4 + 4)  # learners, seeds, steps, pairs, support and query
+    adapted = (2 * 3 * 2 * (4 + 8) + 3 * 2 * 8) * 2  # the same steps on unseen pairs and tuning
+    assert 5 < plan["tokens"]["training"] / (examples + adapted) < 40  # words of a sentence
+    assert command("meta", config)[0] == 0
+    code, out, _ = command("plan", config)
+    assert code == 0 and "off by" in out and "it reached" in out and "4 trainings" in out
+
+
 def test_a_configuration_for_another_command(
     tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code, _, err = command("run", written(tmp_path))
     assert code == 2 and "this configuration is for `brodmann meta`" in err
-    code, _, err = command("plan", written(tmp_path))
-    assert code == 2 and err.strip().endswith(
-        "[meta]: `plan` does not know `brodmann meta`; each of its 2 seeds reads 48 examples to "
-        "meta-train and as many for plain training"
-    )
     monkeypatch.setenv("WORLD_SIZE", "2")
     code, _, err = command("meta", written(tmp_path))
     assert code == 2 and err.strip().endswith("meta is for one process: start it without torchrun")

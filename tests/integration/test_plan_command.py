@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -41,6 +42,10 @@ def written(folder: Path, more: str = "", sampling: str = "proportional") -> Pat
     path = folder / "small.toml"
     path.write_text(SMALL.format(folder=folder, sampling=sampling) + more, encoding="utf-8")
     return path
+
+
+def operations(plan: dict[str, Any]) -> list[float]:
+    return [sum(cell["operations"].values()) for cell in plan["cells"]]
 
 
 @pytest.mark.parametrize("sampling", ["proportional", "uncertainty"])
@@ -106,14 +111,33 @@ def test_a_grid_is_measured_once_for_all_seeds(tmp_path: Path, command: Command)
     assert (code, err) == (0, "")
     plan = json.loads(out)
     assert plan["runs"] == 6 and plan["calibrated"] == 2
-    assert plan["seconds"] == pytest.approx(sum(cell["seconds"] for cell in plan["cells"]))
+    seconds = [sum(cell["seconds"].values()) for cell in plan["cells"]]
+    assert plan["seconds"] == pytest.approx(sum(seconds))
+
+
+def test_a_plan_of_many_and_then_what_each_took(tmp_path: Path, command: Command) -> None:
+    grid = "[grid]\nheads = false\nvary = { seed = [0, 1] }\n"
+    config = written(tmp_path, grid)
+    planned = json.loads(command("plan", config, "--json")[1])
+    assert planned["reached"] is None and not any(cell["took"] for cell in planned["cells"])
+    assert command("grid", config)[0] == 0
+    code, out, _ = command("plan", config, "--json")
+    found = json.loads(out)
+    assert [c["seconds"] for c in found["cells"]] == [c["seconds"] for c in planned["cells"]]
+    assert all(set(cell["took"]) == {"training", "evaluation"} for cell in found["cells"])
+    took = sorted(cell["took"]["training"] for cell in found["cells"])
+    logs = [(path / "log.jsonl").read_text() for path in (tmp_path / "runs/cells").glob("*")]
+    entries = [json.loads(line) for text in logs for line in text.splitlines()]
+    assert took == sorted(e["seconds"] for e in entries if e.get("stage") == "training")
+    code, out, _ = command("plan", config)
+    assert code == 0 and "off by" in out and "they reached" in " ".join(out.split())
 
 
 def test_cells_that_share_steps_count_them_once(tmp_path: Path, command: Command) -> None:
     grid = '[grid]\nheads = false\ncases = [{}, { "specialize.delta" = 0.25 }]\n'
     code, out, err = command("plan", written(tmp_path, grid), "--json")
     assert (code, err) == (0, "")
-    plain, iat = (cell["operations"] for cell in json.loads(out)["cells"])
+    plain, iat = operations(json.loads(out))
     assert iat < 0.5 * plain
 
 
@@ -128,8 +152,7 @@ def test_arms_share_their_first_steps(tmp_path: Path, command: Command) -> None:
     arms = '[compare]\narms = ["multi", "iat", "off_least"]\n[specialize]\ndelta = 0.25\n'
     code, out, err = command("plan", written(tmp_path, arms), "--json")
     assert (code, err) == (0, "")
-    plan = json.loads(out)
-    multi, iat, off = (cell["operations"] for cell in plan["cells"])
+    multi, iat, off = operations(json.loads(out))
     assert off < iat < multi and not (tmp_path / "runs" / "small").exists()
 
 
@@ -138,8 +161,9 @@ def test_an_arm_without_a_map_is_measured_apart(tmp_path: Path, command: Command
     found = []
     for arms in (["multi", "off_least"], ["off_least", "multi"]):
         path = written(tmp_path, f"[compare]\narms = {arms}\n")
-        cells = json.loads(command("plan", path, "--json")[1])["cells"]
-        found.append({cell["label"]: cell["operations"] for cell in cells})
+        plan = json.loads(command("plan", path, "--json")[1])
+        labels = [cell["label"] for cell in plan["cells"]]
+        found.append(dict(zip(labels, operations(plan), strict=True)))
     assert found[0] == pytest.approx(found[1])
     assert found[0]["multi, seed 0"] > 2 * found[0]["off_least, seed 0"]
 

@@ -96,3 +96,20 @@ def test_a_trained_runs_folder_is_left_alone(
     assert (tmp_path / "runs" / "few" / "config.toml").read_text("utf-8") == "x = 1"
     code, _, err = command("run", config, "--set", "name=other")
     assert code == 2 and "[transfer]: this configuration is for `brodmann transfer`" in err
+
+
+def test_a_plan_and_then_what_it_took(config: Path, tmp_path: Path, command: Command) -> None:
+    code, out, err = command("plan", config, "--json")
+    assert (code, err) == (0, "")
+    plan = json.loads(out)
+    assert not (tmp_path / "runs" / "few").exists() and plan["trainings"] == 2 * 8
+    examples = 2 * 2 * (3 * 4 + 3 * 8 + 2 * 40)  # starts, epochs, seeds of each amount
+    assert 5 * examples < plan["tokens"]["training"] <= 32 * examples
+    assert 5 * 16 * 24 < plan["tokens"]["read"] <= 32 * 16 * 24
+    assert command("transfer", config)[0] == 0
+    code, out, _ = command("plan", config, "--json")
+    took = json.loads(out)["took"]["seconds"]
+    assert code == 0 and set(took) == {"transfer"} and took["transfer"] > 0
+    code, out, _ = command("plan", config, "--set", "transfer.epochs=9", "--json")
+    other = json.loads(out)  # of other settings: made anew
+    assert other["tokens"]["training"] == pytest.approx(4.5 * plan["tokens"]["training"])

@@ -15,7 +15,7 @@ from brodmann.estimate import estimate_run, sized
 from brodmann.models.backbone import load_backbone
 from brodmann.models.multitask import MultiTaskModel
 from brodmann.models.shapes import KNOWN, Shape, encoder_counts
-from brodmann.planning import estimate_recipes
+from brodmann.recipe_plans import estimate_recipes
 from brodmann.recipes import find, recipes
 from brodmann.reproduce import configured
 

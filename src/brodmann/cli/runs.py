@@ -265,7 +265,8 @@ def plan(
 
     Example: brodmann plan study.toml; brodmann plan spec-table3 --scale paper --speed 1e14
     """
-    from brodmann.planning import estimate_recipes, make_plan, recipes_named
+    from brodmann.planning import make_plan
+    from brodmann.recipe_plans import estimate_recipes, recipes_named
 
     if not config.exists() and config.suffix != ".toml":
         if overrides:

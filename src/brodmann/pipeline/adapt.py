@@ -46,7 +46,7 @@ def adapt(config: Config, base: Path, report: Any) -> dict[str, Any]:
     if given or config.specialize is not None:
         what = f"model.{min(given)}" if given else "specialize"
         raise InputError(f"[adapt]: {what}: a new task takes its model from the trained one")
-    _with_tasks(model, tasks, section)  # what can be wrong with the start, before any measurement
+    with_tasks(model, tasks, section)  # what can be wrong with the start, before any measurement
     shares = {
         share: [with_share(task, share, config.data_seed) for task in tasks]
         for share in sorted(section.shares or [1.0])
@@ -77,7 +77,8 @@ def adapt(config: Config, base: Path, report: Any) -> dict[str, Any]:
             if _percent(share) not in result.get("shares", {}):
                 place = folder / "shares" / f"{share:g}"
                 report("stage", {"text": f"training with {_percent(share)} of the data"})
-                learnt = _trained(model, shares[share], config, section, place, report)
+                with timed(folder, "smaller shares"):
+                    learnt = _trained(model, shares[share], config, section, place, report)
                 row = _row(shares[share], _validation(learnt, tasks, config))
                 keep(shares={**result.get("shares", {}), _percent(share): row})
                 clear_checkpoints(place)  # nobody goes on from a share's model
@@ -98,7 +99,7 @@ def adapt(config: Config, base: Path, report: Any) -> dict[str, Any]:
     return result
 
 
-def _with_tasks(model: Any, tasks: list[Task], section: AdaptSection) -> Any:
+def with_tasks(model: Any, tasks: list[Task], section: AdaptSection) -> Any:
     """A copy of the trained model that has the new tasks and trains what is asked for."""
     new = copy.deepcopy(model)
     for task in tasks:
@@ -122,7 +123,7 @@ def _trained(
 ) -> Any:
     from brodmann.training.trainer import fit
 
-    learner = _with_tasks(model, tasks, section)
+    learner = with_tasks(model, tasks, section)
     if config.training.gradient_checkpointing:
         learner.enable_gradient_checkpointing()
     options = config.training.model_dump(exclude={"gradient_checkpointing"})

@@ -45,7 +45,7 @@ def meta(config: Config, base: Path, report: Any) -> dict[str, Any]:
     _check(config, section)
     report("stage", {"text": "reading tasks"})
     tasks = {task.name: task for task in tasks_of(config, base)}
-    seen, unseen, tuning = _divided(section, tasks)
+    seen, unseen, tuning = divided(section, tasks)
     report("tasks", {"tasks": list(tasks.values())})
     for note in _unshared_heads(seen, [*unseen, *([] if tuning is None else [tuning])]):
         report("note", {"text": note})
@@ -65,11 +65,13 @@ def meta(config: Config, base: Path, report: Any) -> dict[str, Any]:
         for seed in range(section.seeds):
             starts = _starts(folder, config, settings, seen, seed, report, signals)
             if not rates:
-                rates = _tuned(starts, tuning, section, config, report, signals)
+                with timed(folder, f"seed {seed}: unseen pairs"):
+                    rates = _tuned(starts, tuning, section, config, report, signals)
                 write_json(folder / RATES, {"rates": rates})
             if seed == 0 and not is_model_folder(folder / "model"):
                 _with_every_task(starts[META], tasks).save_pretrained(folder / "model")
-            _test(folder, config, starts, unseen, seed, rates, rows, signals, report)
+            with timed(folder, f"seed {seed}: unseen pairs"):
+                _test(folder, config, starts, unseen, seed, rates, rows, signals, report)
         result = summary(section, rows, rates, {task.name: task for task in unseen}, seen)
         result["first_seed"] = config.seed
         result["gates"] = _gates(folder)
@@ -93,7 +95,7 @@ def _check(config: Config, section: MetaSection) -> None:
         raise InputError(f"[meta]: curve = {section.curve}: expected numbers of steps, rising")
 
 
-def _divided(
+def divided(
     section: MetaSection, tasks: Mapping[str, Task]
 ) -> tuple[list[Task], list[Task], Task | None]:
     """(trained on, kept for the test, the one that chooses the rates)."""

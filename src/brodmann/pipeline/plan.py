@@ -15,34 +15,29 @@ from brodmann.config import Config
 from brodmann.data.tasks import Task
 from brodmann.errors import InputError
 from brodmann.pipeline.evaluate import judged_splits
-from brodmann.pipeline.run import one_process
 from brodmann.pipeline.train import build_model, check_methods, tasks_of
+
+FINISHED = ("metrics.json", "transfer.json", "meta.json")
 
 
 def plan_file(config: Config) -> Path:
     return config.folder.with_name(f"{config.folder.name}.plan.json")
 
 
-def plan(
-    config: Config, base: Path, report: Any, *, heads: bool = True, speed: float | None = None
+def shown(
+    config: Config, found: dict[str, Any], fingerprint: str, report: Any, speed: float | None
 ) -> dict[str, Any]:
-    """Take a few steps of the run and count the rest.
-
-    `speed` gives operations a second of another machine, for its hours; without it they are this
-    machine's.
-    """
-    one_process("plan")
-    check_speed(speed)
-    found = measured(config, base, report, heads=heads)
+    """A plan as it is kept and shown; at another machine's speed it is not to be held against a
+    run on this one."""
     file = None
-    if speed is not None:  # another machine's hours: not to be held against a run on this one
+    if speed is not None:
         found["speed"] = speed
         found["seconds"] = {
             stage: operations / speed for stage, operations in found["operations"].items()
         }
     else:
         file = plan_file(config)
-        write_json(file, {**found, "fingerprint": config.fingerprint()})
+        write_json(file, {**found, "fingerprint": fingerprint})
         found["took"] = took(config.folder)
     report("plan", {"plan": found, "file": file})
     return found
@@ -55,14 +50,6 @@ def check_speed(speed: float | None) -> None:
 
 def measured(config: Config, base: Path, report: Any, *, heads: bool) -> dict[str, Any]:
     """The plan of one run, from a calibration on this machine."""
-    import torch
-
-    from brodmann.models.families import FAMILIES, head_shape
-    from brodmann.training.calibration import SAMPLES, calibrate, split_tokens
-    from brodmann.training.iat import IAT
-    from brodmann.training.loop import Loop
-    from brodmann.training.options import checked_options
-
     if config.training.sharding is not None:
         report("note", {"text": "planned as one process: shares of a model need less memory each"})
         training = config.training.model_copy(update={"sharding": None})
@@ -70,19 +57,40 @@ def measured(config: Config, base: Path, report: Any, *, heads: bool) -> dict[st
     check_methods(config)
     report("stage", {"text": "reading tasks"})
     tasks = tasks_of(config, base)
+    report("stage", {"text": f"loading {config.model.backbone}"})
+    return plan_of_run(config, build_model(config, tasks), tasks, report, heads=heads)
+
+
+def calibrated(config: Config, model: Any, tasks: list[Task], report: Any, **changes: Any) -> Any:
+    """Some steps of training this model by the configuration's [training], with changes."""
+    import torch
+
+    from brodmann.training.calibration import SAMPLES, calibrate
+    from brodmann.training.iat import IAT
+    from brodmann.training.loop import Loop
+    from brodmann.training.options import checked_options
+
     if config.threads is not None:
         torch.set_num_threads(config.threads)
-    report("stage", {"text": f"loading {config.model.backbone}"})
-    model = build_model(config, tasks)
-    counts = model.parameter_counts()
     left_out = {"gradient_checkpointing", "checkpoint_every", "checkpoints"}
-    options = config.training.model_dump(exclude=left_out) | {"seed": config.seed}
+    options = config.training.model_dump(exclude=left_out) | {"seed": config.seed} | changes
     if config.specialize is not None:
         options["specialize"] = IAT(**config.specialize.model_dump())
     loop = Loop(model, tasks, checked_options(options), None, {}, None)
-    batch_size = config.training.evaluation_batch_size
     report("measuring starts", {"what": "taking some steps", "examples": SAMPLES + 1})
-    found = calibrate(loop, lambda items: report("measuring goes on", {"items": items}))
+    return calibrate(loop, lambda items: report("measuring goes on", {"items": items}))
+
+
+def plan_of_run(
+    config: Config, model: Any, tasks: list[Task], report: Any, *, heads: bool
+) -> dict[str, Any]:
+    """Of a model that is built; it is changed by the steps that are taken and of no further use."""
+    from brodmann.models.families import FAMILIES, head_shape
+    from brodmann.training.calibration import split_tokens
+
+    counts = model.parameter_counts()
+    batch_size = config.training.evaluation_batch_size
+    found = calibrated(config, model, tasks, report)
 
     def tokens(split: str) -> int:
         return sum(
@@ -126,6 +134,15 @@ def measured(config: Config, base: Path, report: Any, *, heads: bool) -> dict[st
         "tokens": {"training": found.tokens, "read": sum(read.values()), "mapped": mapped},
         "operations": operations,
         "seconds": seconds,
+        **measured_with(found),
+    }
+
+
+def measured_with(found: Any) -> dict[str, Any]:
+    """What a calibration says of memory, and what it was."""
+    import torch
+
+    return {
         "memory": {
             "weights": found.bytes_of_weights,
             "activations": found.bytes_of_activations,
@@ -148,22 +165,21 @@ def _share_of_examples(config: Config, task: Task) -> float:
 
 
 def took(folder: Path) -> dict[str, Any] | None:
-    """Seconds a stage and the highest memory of a finished run, from its log."""
-    if not (folder / "metrics.json").is_file():
+    """Seconds a stage and the highest memory of a finished run or study, from its log."""
+    if not any((folder / name).is_file() for name in FINISHED):
         return None
     stages: dict[str, float] = {}
     memory = 0
     for entry in read_lines(folder / "log.jsonl"):
         if "stage" in entry and "seconds" in entry:
-            stages[entry["stage"]] = stages.get(entry["stage"], 0.0) + entry["seconds"]
+            stage = entry["stage"].rpartition(": ")[2]  # a seed's own stage counts with the others'
+            stages[stage] = stages.get(stage, 0.0) + entry["seconds"]
             memory = max(memory, entry.get("memory", 0))
     return {"seconds": stages, "memory": memory or None} if stages else None
 
 
-def stored(config: Config) -> dict[str, Any] | None:
-    """An earlier plan of this run, with what it then took."""
+def stored(config: Config, fingerprint: str) -> dict[str, Any] | None:
+    """An earlier plan of the same."""
     path = plan_file(config)
-    if not path.is_file() or read_json(path).get("fingerprint") != config.fingerprint():
-        return None
-    found: dict[str, Any] = {**read_json(path), "took": took(config.folder)}
-    return found
+    found: dict[str, Any] | None = read_json(path) if path.is_file() else None
+    return found if found is not None and found.get("fingerprint") == fingerprint else None

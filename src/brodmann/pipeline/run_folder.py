@@ -131,17 +131,19 @@ def _differences(there: dict[Any, Any], here: dict[Any, Any], prefix: str = "") 
 
 @contextlib.contextmanager
 def timed(folder: Path, stage: str) -> Iterator[None]:
-    """What a stage took, as a line of the log; one that was stopped took nothing."""
+    """What a stage took, as a line of the log: also of one that was stopped, and is then one of
+    several lines."""
     from brodmann.training.processes import is_main
 
     began = time.monotonic()
-    yield
-    if not is_main():
-        return
-    seconds = round(time.monotonic() - began, 3)
-    entry = {"stage": stage, "seconds": seconds, "memory": artifacts.peak_of_process()}
-    with open(folder / "log.jsonl", "a", encoding="utf-8") as file:
-        file.write(json.dumps(entry) + "\n")
+    try:
+        yield
+    finally:
+        if is_main():
+            seconds = round(time.monotonic() - began, 3)
+            entry = {"stage": stage, "seconds": seconds, "memory": artifacts.peak_of_process()}
+            with open(folder / "log.jsonl", "a", encoding="utf-8") as file:
+                file.write(json.dumps(entry) + "\n")
 
 
 def machine_of(config: Config) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from brodmann.config import Config, to_toml
 from brodmann.data.tasks import Task
 from brodmann.errors import InputError
 from brodmann.pipeline.run import one_process
-from brodmann.pipeline.run_folder import machine_of
+from brodmann.pipeline.run_folder import machine_of, timed
 from brodmann.pipeline.train import check_methods, tasks_of
 
 ROWS = "transfer.jsonl"
@@ -37,7 +37,7 @@ def transfer(config: Config, base: Path, report: Any) -> dict[str, Any]:
     tasks = tasks_of(config, base)
     report("tasks", {"tasks": tasks})
     folder = config.folder
-    starts = {name: _start(source, tasks, config) for name, source in section.starts.items()}
+    starts = {name: start_of(source, tasks, config) for name, source in section.starts.items()}
     settings = {
         "starts": {n: weights_digest(_without_heads(m)) for n, m in starts.items()},
         "tasks": {task.name: task.fingerprint() for task in tasks},
@@ -53,7 +53,8 @@ def transfer(config: Config, base: Path, report: Any) -> dict[str, Any]:
     with locked(folder), StopSignals() as signals:
         rows = _stored(folder / ROWS, settings)
         write_text(folder / "config.toml", to_toml(config.resolved()))
-        _train_all(folder, config, tasks, starts, amounts, seeds, rows, signals, report)
+        with timed(folder, "transfer"):
+            _train_all(folder, config, tasks, starts, amounts, seeds, rows, signals, report)
         names = [str(amount) for amount in amounts]
         summary = {
             "settings": settings,
@@ -100,7 +101,7 @@ def _amounts(config: Config) -> tuple[list[Any], list[int]]:
     return amounts, counts
 
 
-def _start(source: str, tasks: list[Task], config: Config) -> Any:
+def start_of(source: str, tasks: list[Task], config: Config) -> Any:
     """A trained run or model, or a backbone that nobody has trained yet."""
     from brodmann.models.multitask import MultiTaskModel
     from brodmann.models.stored import is_model_folder
