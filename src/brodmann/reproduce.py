@@ -13,7 +13,8 @@ from brodmann.grid import Engine, cells_of, run_grid, task_name
 from brodmann.pipeline.relate import FROM_RUN
 from brodmann.pipeline.run_folder import machine_of
 from brodmann.recipes import Recipe, View, find
-from brodmann.recipes.readers import READERS, case_key
+from brodmann.recipes.cells import case_key
+from brodmann.recipes.readers import READERS
 from brodmann.recipes.tables import SCALES, as_markdown, described, table_file
 from brodmann.results import LOWER_IS_BETTER
 
@@ -56,7 +57,6 @@ def reproduce(
         reason = next(cell["error"] for cell in found["cells"] if cell["state"] == "failed")
         raise RunError(f"{recipe.name}: every run failed ({reason})")
     found["titles"] = titles_of(recipe, scale, output)
-    found["mismatched"] = recipe.paper != "HMNET"  # which counts MNLI once
     found["benchmarks"] = benchmarks_of(config)
     runs = runs_of(recipe, config, scale, found, ways)
     changes = changes_of(overrides)
@@ -119,10 +119,9 @@ def hardly_learnt(found: dict[str, Any], arm: str = "") -> dict[str, str]:
     """task → in how many of the runs it is near an answer without reading: what is said of such a
     task's heads, or of a way of training it, means little."""
     splits = [c["splits"]["validation"] for c in found.get("cells", []) if c["state"] == "done"]
-    for name, entry in found.get("arms", {}).items():
+    for name, runs in found.get("splits", {}).items():
         if name == arm or not arm:
-            folders = [Path(found["folder"]) / run for run in entry["runs"]]
-            splits += [read_json(f / "metrics.json")["splits"]["validation"] for f in folders]
+            splits += [run["validation"] for run in runs]
     near: dict[str, list[bool]] = {}
     for results in splits:
         for task, entry in results.items():
@@ -258,7 +257,12 @@ def run_recipe(
     if recipe.relate:
         return _related(recipe, config, base, report, ways)
     if config.compare is not None:
-        return {**run_arms(config, base, report), "folder": config.folder}
+        found = {**run_arms(config, base, report), "folder": config.folder}
+        found["splits"] = {
+            arm: [read_json(config.folder / run / "metrics.json")["splits"] for run in one["runs"]]
+            for arm, one in found["arms"].items()
+        }
+        return found
     if config.adapt is not None:
         from brodmann.pipeline.adapt import adapt
 

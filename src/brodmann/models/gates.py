@@ -22,6 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from brodmann.errors import InputError
+from brodmann.models.checkpointing import is_checkpointing
 from brodmann.models.families import bare_models, head_shape, head_slots, kept_heads
 from brodmann.results import Head
 
@@ -191,7 +192,7 @@ def without_compilation() -> contextlib.AbstractContextManager[Any]:
 def _checkpoints_remember(model: Any) -> Any:
     """Gradient checkpointing computes again during backward, perhaps after the gates are gone:
     give every checkpoint made now a context that brings back the gates of now."""
-    if not getattr(model, "is_gradient_checkpointing", False):
+    if not is_checkpointing(model):
         return _nothing
     changed: list[tuple[nn.Module, Any]] = []
     for module in model.modules():

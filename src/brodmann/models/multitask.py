@@ -21,6 +21,7 @@ from brodmann.data.tasks import Example, Task, TaskSpec
 from brodmann.errors import InputError, did_you_mean
 from brodmann.models import ARCHITECTURES
 from brodmann.models import backbone as backbones
+from brodmann.models.checkpointing import enable_checkpointing
 from brodmann.models.families import bare_models
 from brodmann.models.stored import FORMAT, is_model_folder, load_model
 from brodmann.models.task_context import checkpoint_contexts
@@ -253,9 +254,7 @@ class MultiTaskModel(nn.Module):
     def enable_gradient_checkpointing(self) -> None:
         """Compute activations twice instead of keeping them: less memory, more time."""
         for inner in self.bare_models():
-            inner.gradient_checkpointing_enable(
-                {"use_reentrant": False, "context_fn": checkpoint_contexts}
-            )
+            enable_checkpointing(inner, {"use_reentrant": False, "context_fn": checkpoint_contexts})
 
     def encode(self, spec: TaskSpec, examples: Sequence[Example], *, cache: bool = True) -> Encoded:
         """Examples as this model reads them."""

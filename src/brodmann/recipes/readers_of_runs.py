@@ -9,6 +9,7 @@ from brodmann.analysis.axes import AXES, specialization_axes, tasks_and_language
 from brodmann.artifacts import read_json
 from brodmann.errors import InputError
 from brodmann.recipes import Numbers
+from brodmann.recipes.cells import percent
 from brodmann.results import Dissociation, HeadScores
 
 
@@ -18,7 +19,7 @@ def few_shot(summary: dict[str, Any]) -> Numbers:
     for task, amounts in summary["tasks"].items():
         for amount, starts in amounts.items():
             for start, entry in starts.items():
-                rows.setdefault(start, {})[f"{task}, {amount}"] = _percent(entry["mean"][0])
+                rows.setdefault(start, {})[f"{task}, {amount}"] = percent(entry["mean"][0])
     return rows
 
 
@@ -26,7 +27,7 @@ def covsim_and_score(found: dict[str, Any]) -> Numbers:
     """A row a task: its mean CovSim with the others, and its score."""
     result = found["covsim"]
     return {
-        task: {"CovSim": _percent(mean), "score": _percent(found["scores"][task])}
+        task: {"CovSim": percent(mean), "score": percent(found["scores"][task])}
         for task, mean in zip(result["tasks"], result["mean"], strict=True)
     }
 
@@ -35,7 +36,7 @@ def covsim_and_gain(found: dict[str, Any]) -> Numbers:
     """A row a task: its mean CovSim with the others, and its points above an encoder of its own."""
     rows: Numbers = {}
     for task, row in covsim_and_score(found).items():
-        score, alone = row["score"], _percent(found["single"].get(task))
+        score, alone = row["score"], percent(found["single"].get(task))
         gain = None if score is None or alone is None else score - alone
         rows[task] = {"CovSim": row["CovSim"], "gain": gain}
     return rows
@@ -46,7 +47,7 @@ def zero_shot_starts(found: dict[str, Any]) -> Numbers:
     rows: Numbers = {}
     for task, starts in found["zero_shot"].items():
         for start, scores in starts.items():
-            rows.setdefault(start, {})[task] = _percent(scores[found["metrics"][task]])
+            rows.setdefault(start, {})[task] = percent(scores[found["metrics"][task]])
     return rows
 
 
@@ -57,8 +58,8 @@ def adapted(found: dict[str, Any]) -> Numbers:
     for task in scores:
         for share, entry in found.get("shares", {}).items():
             if share != "100 %":
-                row[f"{task}, {share}"] = _percent(entry["scores"][task])
-        row[task] = _percent(scores[task]["score"])
+                row[f"{task}, {share}"] = percent(entry["scores"][task])
+        row[task] = percent(scores[task]["score"])
     return {"trained": row}
 
 
@@ -74,13 +75,13 @@ def unseen_pairs(found: dict[str, Any]) -> Numbers:
             column = f"{pair}, {line['steps']} steps"
             for start, scores in line["starts"].items():
                 mean = None if scores["mean"] is None else scores["mean"][0]
-                rows.setdefault(start, {})[column] = _percent(mean)
+                rows.setdefault(start, {})[column] = percent(mean)
             for start, difference in line["differences"].items():
                 title = f"meta less {start}"
-                rows.setdefault(title, {})[column] = _percent(difference["mean"])
+                rows.setdefault(title, {})[column] = percent(difference["mean"])
                 low, high = difference["low"], difference["high"]
                 half = None if low is None or high is None else (high - low) / 2
-                rows.setdefault(f"{title}, 95 % ±", {})[column] = _percent(half)
+                rows.setdefault(f"{title}, 95 % ±", {})[column] = percent(half)
     last = [title for title in rows if title.startswith("meta less")]
     return {title: rows[title] for title in (*(t for t in rows if t not in last), *last)}
 
@@ -110,7 +111,3 @@ def by_task_or_language(comparison: dict[str, Any]) -> Numbers:
         }
     rows[AXES[0]] |= {f"p, seed {place}": seed["p"] for place, seed in enumerate(seeds)}
     return rows
-
-
-def _percent(value: float | None) -> float | None:
-    return None if value is None else 100 * value

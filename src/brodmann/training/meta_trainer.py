@@ -34,6 +34,7 @@ from brodmann.data.encoding import Encoded
 from brodmann.data.episodes import Episode, EpisodeSource
 from brodmann.data.tasks import Task
 from brodmann.errors import InputError, Interrupted
+from brodmann.models.checkpointing import is_checkpointing
 from brodmann.models.multitask import MultiTaskModel
 from brodmann.models.precision import autocast
 from brodmann.training.checkpoint import random_state
@@ -253,7 +254,7 @@ def pair_loss(
 
     `twice` chooses attention that can be differentiated twice: torch's fused kernels cannot.
     """
-    if any(getattr(bare, "is_gradient_checkpointing", False) for bare in model.bare_models()):
+    if any(is_checkpointing(bare) for bare in model.bare_models()):
         # What is computed again in the backward pass would use the model's own parameters.
         raise InputError("meta: does not go with gradient checkpointing: leave it out")
     plain = sdpa_kernel(SDPBackend.MATH) if twice else contextlib.nullcontext()

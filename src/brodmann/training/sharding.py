@@ -25,6 +25,7 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 from brodmann.data.batches import Batch
 from brodmann.data.uncertainty import NAME as UNCERTAINTY
 from brodmann.errors import InputError
+from brodmann.models.checkpointing import is_checkpointing
 from brodmann.models.families import layers_of
 from brodmann.models.multitask import MultiTaskModel, Outputs
 from brodmann.training.options import Options
@@ -70,7 +71,7 @@ def check_sharded_model(
         aggregation=options.aggregation,
         sampling=options.sampling,
         distillation=objective is not None,
-        gradient_checkpointing=any(m.is_gradient_checkpointing for m in model.bare_models()),
+        gradient_checkpointing=any(is_checkpointing(m) for m in model.bare_models()),
         world=world,
     )
 

@@ -13,6 +13,7 @@ import brodmann as bm
 from brodmann.data.batches import Part
 from brodmann.data.tasks import TaskSpec
 from brodmann.models import ARCHITECTURES
+from brodmann.models.checkpointing import enable_checkpointing, is_checkpointing
 from brodmann.models.conditional import ConditionalAttention
 from brodmann.models.export import stock_model
 from brodmann.models.task_context import of_parts
@@ -268,15 +269,15 @@ def test_gradient_checkpointing_changes_nothing(
         return {n: p.grad.clone() for n, p in encoder.named_parameters() if p.grad is not None}
 
     plain = gradients()
-    encoder.backbone.gradient_checkpointing_enable(
-        {"use_reentrant": False, "context_fn": checkpoint_contexts}
+    enable_checkpointing(
+        encoder.backbone, {"use_reentrant": False, "context_fn": checkpoint_contexts}
     )
     again = gradients()
     found = states(encoder, inputs, ("a", 2), ("c", 1))
     total = sum(one.square().sum() for one in found)
     total.backward(retain_graph=True)  # type: ignore[union-attr]
     total.backward()  # type: ignore[union-attr]
-    assert plain.keys() == again.keys() and encoder.backbone.is_gradient_checkpointing
+    assert plain.keys() == again.keys() and is_checkpointing(encoder.backbone)
     for name, value in plain.items():
         torch.testing.assert_close(value, again[name], msg=name)
 

@@ -8,6 +8,7 @@ import transformers as tf
 from tests.families import CONFIGS, padded_inputs, record, tiny
 
 import brodmann as bm
+from brodmann.models.checkpointing import enable_checkpointing
 from brodmann.models.families import head_shape, head_slots
 from brodmann.models.gates import _in_force
 
@@ -188,7 +189,7 @@ def test_gradient_checkpointing_computes_again_with_the_same_gates(
     def gradients(checkpointing: bool) -> list[torch.Tensor]:
         model.train()
         if checkpointing:
-            model.gradient_checkpointing_enable({"use_reentrant": False})
+            enable_checkpointing(model, {"use_reentrant": False})
         leaf = gates.clone().requires_grad_()
         model.zero_grad()
         with bm.head_gates(model, others), bm.head_gates(model, leaf):
@@ -207,7 +208,7 @@ def test_gradient_checkpointing_computes_again_with_the_same_gates(
 
 def test_reentrant_checkpointing_is_refused() -> None:
     model = tiny("bert")
-    model.gradient_checkpointing_enable({"use_reentrant": True})
+    enable_checkpointing(model, {"use_reentrant": True})
     with pytest.raises(bm.InputError, match="use_reentrant"), bm.head_gates(model, off=OFF):
         pass
     assert hooks_of(model) == 0 and not _in_force

@@ -1,0 +1,81 @@
+"""What readers of recipes have in common: the cells of a grid, by pair and by case, in the paper's
+units."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from brodmann.artifacts import read_lines
+from brodmann.errors import InputError
+
+SPREAD = "± seeds"  # a column: the standard deviation over seeds of the average or D before it
+
+
+def finished(grid: dict[str, Any]) -> list[dict[str, Any]]:
+    cells = [cell for cell in grid["cells"] if cell["state"] == "done"]
+    if not cells:
+        raise InputError("no cell of the grid is finished")
+    return cells
+
+
+def pairs_of(grid: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = {}
+    for cell in finished(grid):
+        found.setdefault("+".join(cell["varied"]["tasks"]), []).append(cell)
+    return found
+
+
+def cases_of(grid: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = {}
+    for cell in finished(grid):
+        name = ", ".join(f"{k.rpartition('.')[2]}={v}" for k, v in apart(cell["varied"]).items())
+        title = grid.get("titles", {}).get(case_key(cell["varied"]), name or "as configured")
+        found.setdefault(title, []).append(cell)
+    return found
+
+
+def apart(varied: dict[str, Any]) -> dict[str, Any]:
+    """What sets a case apart: all but the tasks and the seed."""
+    return {key: value for key, value in varied.items() if key not in ("seed", "tasks")}
+
+
+def case_key(varied: dict[str, Any]) -> str:
+    return json.dumps(apart(varied), sort_keys=True)
+
+
+def mean_of(cells: list[dict[str, Any]], key: str) -> Any:
+    """Of one measurement of dissociation, over seeds; undefined where one of them is."""
+    each = [np.array(cell["dissociation"][key], float) for cell in cells]
+    values = np.asarray(np.mean(each, axis=0))
+    shown = values.astype(object)
+    shown[np.isnan(values)] = None
+    return shown.tolist()
+
+
+def scores_of(splits: dict[str, Any]) -> dict[str, float]:
+    """Every task's score; MNLI's mismatched set is one more, as all four papers count it."""
+    found = {task: entry["score"] for task, entry in splits["validation"].items()}
+    further = splits.get("validation_mismatched", {})
+    return found | {f"{task}-mm": entry["score"] for task, entry in further.items()}
+
+
+def spread_of(averages: Sequence[float]) -> dict[str, float | None]:
+    """One seed has none."""
+    if len(averages) < 2:
+        return {}
+    return {SPREAD: percent(float(np.std(averages, ddof=1)))}
+
+
+def log_of(grid: dict[str, Any], cell: dict[str, Any]) -> list[dict[str, Any]]:
+    return read_lines(folder_of(grid, cell) / "log.jsonl")
+
+
+def folder_of(grid: dict[str, Any], cell: dict[str, Any]) -> Path:
+    return Path(grid["output"]) / "cells" / str(cell["fingerprint"])
+
+
+def percent(value: float | None) -> float | None:
+    return None if value is None else 100 * value
