@@ -311,13 +311,16 @@ def _related(
             else relate(config, base, report, by=by)
         )
     if "pairs" in ways:
-        found["attention"] = _attention_maps(config, base, found["pairs"])
+        found["attention"] = _attention_maps(config, base, found["pairs"], recipe.attention)
     return found
 
 
-def _attention_maps(config: Config, base: Path, pairs: dict[str, Any]) -> dict[str, Any]:
-    """Of the pair that helps most and the one that harms most: every head's maps in the task's own
-    model and in the pair's, by their mean cosine."""
+def _attention_maps(
+    config: Config, base: Path, pairs: dict[str, Any], named: dict[str, list[str]]
+) -> dict[str, Any]:
+    """Of a helpful and a harmful pair: every head's maps in the task's own model and in the pair's,
+    by their mean cosine. They are those `named`, where their tasks are here, or else the pairs that
+    help and harm most."""
     from brodmann.models.attention_maps import attention_map_similarity
     from brodmann.models.multitask import MultiTaskModel
     from brodmann.pipeline.train import tasks_of
@@ -342,8 +345,9 @@ def _attention_maps(config: Config, base: Path, pairs: dict[str, Any]) -> dict[s
         return MultiTaskModel.from_pretrained(models[frozenset(own)] / "model")
 
     found: dict[str, Any] = {}
-    for title, pair in (("helpful", max(gains, key=gains.__getitem__)),
-                        ("harmful", min(gains, key=gains.__getitem__))):  # fmt: skip
+    for title, extreme in (("helpful", max), ("harmful", min)):
+        own = {one for one in gains if set(one) == set(named.get(title, ()))}
+        pair = own.pop() if own else extreme(gains, key=gains.__getitem__)
         together = loaded(*pair)
         maps = {
             name: attention_map_similarity(loaded(name), together, tasks[name]).tolist()

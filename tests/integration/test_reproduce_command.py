@@ -17,8 +17,8 @@ from brodmann.errors import InputError
 from brodmann.grid import cells_of
 from brodmann.pipeline.train import check_methods
 from brodmann.recipes import PAPERS, find, index, missing, recipes
-from brodmann.recipes.readers import READERS, SPREAD
-from brodmann.recipes.tables import as_markdown, beside, described
+from brodmann.recipes.readers import READERS
+from brodmann.recipes.tables import as_markdown, described
 from brodmann.reporting.blocks import Table
 from brodmann.reporting.record import Study, read_record
 from brodmann.reporting.sections.languages import section as languages
@@ -26,6 +26,7 @@ from brodmann.reporting.view_figures import WAYS
 from brodmann.reproduce import configured, titles_of
 
 Command = Callable[..., tuple[int, str, str]]
+PARTS = ("-frozen", "-shared", "-single", "-all", "-proportional")  # of a table, by other recipes
 SMALL = "limit = { train = 24, validation = 16, test = 8 }"
 QUICK = (
     "--set", "model.backbone=builtin:tiny", "--set", "training.epochs=1",
@@ -77,7 +78,7 @@ def test_every_recipe_is_a_valid_configuration(recipe, scale: str, tmp_path: Pat
         assert view.reader in READERS and view.shows
         beyond = view.note.startswith("beyond the paper's tables")
         assert (view.name in index()) is not (
-            beyond or view.name.endswith(("-frozen", "-shared", "-single"))
+            beyond or "-models" in view.name or view.name.endswith(PARTS)
         )
         assert view.figure in ("", *WAYS)
         assert view.figure or "-figure" not in view.name  # a figure is drawn
@@ -150,30 +151,6 @@ def test_wrong_words_name_the_recipe(tmp_path: Path, command: Command) -> None:
 
 def test_a_paper_and_a_recipe_have_different_names() -> None:
     assert not {paper.lower() for paper in PAPERS} & {recipe.name for recipe in recipes()}
-
-
-def test_averages_have_a_spread_and_counts_are_whole() -> None:
-    arms = {
-        "multi": {"seeds": [0, 1], "average": [0.8, 0.01], "per_task": {"a": [0.8, 0.01]}},
-        "iat": {"seeds": [0], "average": [0.9, 0.0], "per_task": {"a": [0.9, 0.0]}},
-    }
-    arms["iat"]["against"] = {"improved": 1}
-    assert READERS["arm_scores"]({"arms": arms}) == {
-        "multi": {"a": 80.0, "average": 80.0, SPREAD: 1.0},
-        "iat": {"a": 90.0, "average": 90.0},  # one seed has no spread
-    }
-    arms["multi"]["dissociation"], arms["iat"]["dissociation"] = [0.1, 0.02], None
-    assert READERS["arm_dissociation"]({"arms": arms}) == {"multi": {"D": 10.0, SPREAD: 2.0}}
-    improved = READERS["arm_averages"]({"arms": arms})["iat"]["tasks improved"]
-    assert (beside(improved, 8), beside(improved, None)) == ("1 (8, -7)", "1")
-    cells = [
-        {"state": "done", "varied": {"seed": seed}, "splits": {"validation": {"a": {"score": s}}}}
-        for seed, s in enumerate((0.5, 0.7))
-    ]
-    (row,) = READERS["case_scores"]({"cells": cells}).values()
-    assert row["average"] == pytest.approx(60) and row[SPREAD] == pytest.approx(14.142, abs=1e-3)
-    (alone,) = READERS["case_scores"]({"cells": cells[:1]}).values()
-    assert SPREAD not in alone
 
 
 def test_five_tasks_in_one_run(tmp_path: Path, command: Command) -> None:

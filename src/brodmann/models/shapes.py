@@ -18,13 +18,20 @@ BERT = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12,
 LARGE = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16,
          "intermediate_size": 4096}  # fmt: skip
 ROBERTA = {"vocab_size": 50265, "max_position_embeddings": 514, "type_vocab_size": 1}
-KNOWN: dict[str, tuple[str, dict[str, int]]] = {  # name → (model type, what differs)
+DEBERTA = {"vocab_size": 128100, "type_vocab_size": 0, "relative_attention": True,
+           "position_buckets": 256, "norm_rel_ebd": "layer_norm", "share_att_key": True,
+           "pos_att_type": ["p2c", "c2p"], "position_biased_input": False}  # fmt: skip
+KNOWN: dict[str, tuple[str, dict[str, Any]]] = {  # name → (model type, what differs)
     "bert-base-uncased": ("bert", BERT),
     "bert-large-uncased": ("bert", LARGE),
     "bert-base-multilingual-uncased": ("bert", {**BERT, "vocab_size": 105879}),
     "bert-base-multilingual-cased": ("bert", {**BERT, "vocab_size": 119547}),
     "roberta-base": ("roberta", {**BERT, **ROBERTA}),
     "roberta-large": ("roberta", {**LARGE, **ROBERTA}),
+    "huawei-noah/TinyBERT_General_6L_768D": ("bert", {**BERT, "num_hidden_layers": 6}),
+    "microsoft/deberta-v3-base": ("deberta-v2", {**BERT, **DEBERTA}),
+    "openai-community/openai-gpt": ("openai-gpt", {}),
+    "openai-community/gpt2-medium": ("gpt2", {"n_embd": 1024, "n_layer": 24, "n_head": 16}),
 }
 
 

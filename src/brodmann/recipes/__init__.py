@@ -53,6 +53,7 @@ class Recipe:
     relate: tuple[str, ...] = ()  # ways of relating tasks, where that is the experiment
     titles: tuple[str, ...] = ()  # of the cases of its grid, in their order
     titles_at_paper_scale: tuple[str, ...] = ()  # where these are others
+    attention: dict[str, list[str]] = field(default_factory=dict)  # which pairs' maps are compared
 
 
 @cache
@@ -75,6 +76,7 @@ def _read(path: Path) -> Recipe:
         relate=tuple(described.get("relate", ())),
         titles=tuple(described.get("titles", ())),
         titles_at_paper_scale=tuple(described.get("titles_at_paper_scale", ())),
+        attention=described.get("attention", {}),
     )
 
 
