@@ -33,10 +33,11 @@ from brodmann.pipeline.transfer import start_of
 
 
 def make_plan(
-    config: Config, base: Path, report: Any, *, speed: float | None = None
+    config: Config, base: Path, report: Any, *, speed: float | None = None, heads: bool = True
 ) -> dict[str, Any]:
     """What the configuration's command will take; once it has run, what it took beside it.
 
+    Of one run `heads` are its map and dissociation.
     `speed` gives operations a second of another machine, for its hours; without it they are this
     machine's.
     """
@@ -47,8 +48,8 @@ def make_plan(
     if config.grid is not None:
         cells = cells_of(config)
         shares = own_shares(cells)
-        heads = config.grid.heads
-        runs = [(c.label, c.config, heads, share) for c, share in zip(cells, shares, strict=True)]
+        mapped = config.grid.heads
+        runs = [(c.label, c.config, mapped, share) for c, share in zip(cells, shares, strict=True)]
         return _of_many(config, base, report, runs, speed)
     if config.compare is not None:
         return _of_many(config, base, report, arms_of(config), speed)
@@ -64,7 +65,7 @@ def make_plan(
     elif config.adapt is not None:
         found = _of_adapted(config, base, report)
     else:
-        found = measured(config, base, report, heads=True)
+        found = measured(config, base, report, heads=heads)
     return shown(config, found, fingerprint, report, speed)
 
 

@@ -1,5 +1,6 @@
 """Plans of the papers' recipes at either scale: counted, without data, weights or hub."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ from brodmann.errors import InputError, did_you_mean
 from brodmann.estimate import (
     RunEstimate,
     Sized,
+    Trainings,
     estimate_run,
     few_shot,
     meta_learning,
@@ -18,7 +20,7 @@ from brodmann.estimate import (
 )
 from brodmann.grid import cells_of
 from brodmann.pipeline.plan import check_speed
-from brodmann.planning import arms_of, own_shares
+from brodmann.planning import arms_of, make_plan, own_shares
 from brodmann.recipes import PAPERS, Recipe, find, index, recipes
 from brodmann.relations import pairs_grid
 from brodmann.reproduce import configured
@@ -44,6 +46,32 @@ def recipes_named(name: str) -> list[Recipe]:
         ) from None
 
 
+def measure_recipe(
+    recipe: Recipe,
+    report: Any,
+    *,
+    scale: str,
+    output: Path,
+    overrides: list[str],
+    speed: float | None,
+) -> dict[str, Any]:
+    """The recipe's plan from some of its steps, taken here with its data; once it has run, what it
+    took beside it."""
+    config, base = configured(recipe, scale, output, overrides)
+    if "pairs" in recipe.relate:
+        config = _pairs(config)
+    return make_plan(config, base, report, speed=speed, heads=not recipe.relate)
+
+
+def _pairs(config: Config) -> Config:
+    """The trainings of pairs that a recipe of relevance makes."""
+    tasks = [
+        task if isinstance(task, str) else task.model_dump(exclude_unset=True)
+        for task in config.tasks
+    ]
+    return pairs_grid(config, tasks)
+
+
 def estimate_recipes(
     names: list[Recipe], report: Any, *, scale: str, speed: float | None
 ) -> dict[str, Any]:
@@ -54,31 +82,29 @@ def estimate_recipes(
     assumed: set[str] = set()
     for recipe in names:
         config, _ = configured(recipe, scale, Path("runs"), [])
-        runs, more, trainings = _runs_of(recipe, config, scale)
-        alone = sum(run.total + run.first_steps for run in runs) + more
-        taken = more
+        counted = _counted(recipe, config, scale)
+        alone = sum(run.total + run.first_steps for run in counted.runs) + counted.operations
+        taken = counted.operations
         again = 0
-        for run in runs:
+        for run in counted.runs:
             if config.grid is not None and run.fingerprint in known:
                 again += 1
                 continue
             taken += run.total
             if config.grid is not None:
                 known.add(run.fingerprint)
-        assumed |= {task for run in runs for task in run.assumed}
-        if not runs:
-            assumed |= {task.name for task in _sized(config) if task.assumed}
+        assumed |= {task for part in counted.parts() for task in part.assumed}
         rows.append(
             {
                 "recipe": recipe.name,
                 "paper": recipe.paper,
-                "backbone": config.model.backbone,
-                "runs": len(runs) + trainings,
+                "backbone": counted.config.model.backbone,
+                "runs": len(counted.runs) + counted.trainings,
                 "there": again,
-                "steps": sum(run.steps for run in runs),
-                "tokens": sum(run.tokens for run in runs),
-                "parameters": max((run.parameters for run in runs), default=0),
-                "memory": max((run.memory for run in runs), default=0.0),
+                "steps": sum(run.steps for run in counted.runs),
+                "tokens": sum(run.tokens for run in counted.runs) + counted.tokens,
+                "parameters": max(part.parameters for part in counted.parts()),
+                "memory": max(part.memory for part in counted.parts()),
                 "operations_alone": alone,
                 "operations": taken,
                 "hours_alone": None if speed is None else alone / speed / 3600,
@@ -99,60 +125,74 @@ def estimate_recipes(
     return result
 
 
-def _runs_of(recipe: Recipe, config: Config, scale: str) -> tuple[list[RunEstimate], float, int]:
-    """(runs, operations of what is no run, how many small trainings that is)."""
+@dataclass(frozen=True)
+class Counted:
+    """What a recipe runs: whole runs, and operations and tokens of what is none."""
+
+    config: Config  # with the model that it is about
+    runs: list[RunEstimate]
+    trainings: int = 0  # short ones
+    operations: float = 0.0
+    tokens: float = 0.0
+
+    def parts(self) -> list[RunEstimate]:
+        """Where parameters, memory and assumptions are read off."""
+        return self.runs or [estimate_run(self.config.name, self.config, heads=False)]
+
+
+def _counted(recipe: Recipe, config: Config, scale: str) -> Counted:
     if config.adapt is not None:
         return _adapted(recipe, config, scale)
-    if config.transfer is not None:
-        trainings = few_shot(config.transfer, _sized(config))
-        return [], operations_of(trainings, config), trainings.count
+    if (section := config.transfer) is not None:  # from the models of another recipe
+        backbone = _start_of(recipe, scale).model.backbone
+        model = config.model.model_copy(update={"backbone": backbone})
+        config = config.model_copy(update={"model": model})
+        return _short(config, few_shot(section, _sized(config)))
     if config.meta is not None:
-        trainings = meta_learning(config.meta, _sized(config))
-        return [], operations_of(trainings, config), trainings.count
+        return _short(config, meta_learning(config.meta, _sized(config)))
     if "pairs" in recipe.relate:
-        tasks = [
-            task if isinstance(task, str) else task.model_dump(exclude_unset=True)
-            for task in config.tasks
-        ]
-        cells = cells_of(pairs_grid(config, tasks))
-        return [estimate_run(cell.label, cell.config, heads=False) for cell in cells], 0.0, 0
+        cells = cells_of(_pairs(config))
+        return Counted(config, [estimate_run(c.label, c.config, heads=False) for c in cells])
     if config.compare is not None:
-        return (
-            [
-                estimate_run(label, settings, heads=heads, share=share)
-                for label, settings, heads, share in arms_of(config)
-            ],
-            0.0,
-            0,
-        )
+        arms = arms_of(config)
+        runs = [estimate_run(label, one, heads=h, share=share) for label, one, h, share in arms]
+        return Counted(config, runs)
     if config.grid is None:
-        games = tournament(_sized(config)) if "ahp" in recipe.relate else None
-        more = 0.0 if games is None else operations_of(games, config)
-        return [estimate_run(config.name, config, heads=not recipe.relate)], more, 0
+        run = estimate_run(config.name, config, heads=not recipe.relate)
+        if "ahp" not in recipe.relate:
+            return Counted(config, [run])
+        games = tournament(_sized(config))
+        return Counted(config, [run], operations=operations_of(games, config))
     cells, heads = cells_of(config), config.grid.heads
-    return (
-        [
-            estimate_run(cell.label, cell.config, heads=heads, share=share)
-            for cell, share in zip(cells, own_shares(cells), strict=True)
-        ],
-        0.0,
-        0,
-    )
+    shares = zip(cells, own_shares(cells), strict=True)
+    runs = [estimate_run(c.label, c.config, heads=heads, share=share) for c, share in shares]
+    return Counted(config, runs)
+
+
+def _short(config: Config, trainings: Trainings) -> Counted:
+    tokens = sum(trainings.learnt.values())
+    return Counted(config, [], trainings.count, operations_of(trainings, config), tokens)
 
 
 def _sized(config: Config) -> list[Sized]:
     return [sized(task, config.model.max_length) for task in config.tasks]
 
 
-def _adapted(recipe: Recipe, config: Config, scale: str) -> tuple[list[RunEstimate], float, int]:
+def _start_of(recipe: Recipe, scale: str) -> Config:
+    """The recipe whose models it starts from."""
+    return configured(find(recipe.needs[0])[0], scale, Path("runs"), [])[0]
+
+
+def _adapted(recipe: Recipe, config: Config, scale: str) -> Counted:
     """New tasks: scored from every start (the known tasks, random, xavier), then one training with
     all of the data and one for every smaller share of it, with the model of the needed recipe."""
     section = config.adapt
     assert section is not None
-    start = configured(find(recipe.needs[0])[0], scale, Path("runs"), [])[0]
+    start = _start_of(recipe, scale)
     config = config.model_copy(update={"model": start.model})
     run = estimate_run(config.name, config, heads=False)
     smaller = sorted(section.shares or [1.0])[:-1]
     again = sum(share * run.operations["training"] for share in smaller)
     scored = starts_scored(len(start.tasks)) * run.operations["evaluation"]
-    return [run], again + scored, len(smaller)
+    tokens = sum(smaller) * run.tokens
+    return Counted(config, [run], len(smaller), again + scored, tokens)

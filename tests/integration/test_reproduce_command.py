@@ -179,6 +179,22 @@ def test_five_tasks_in_one_run(tmp_path: Path, command: Command) -> None:
     assert "**Not the recipe as it is**: changed by `--set model.backbone=builtin:tiny`" in text
 
 
+def test_a_recipe_is_planned_here_and_then_what_it_took(tmp_path: Path, command: Command) -> None:
+    small = (*QUICK, *tasks("qnli", "sst2"), "--set", "map.examples=8", "--output", tmp_path)
+    code, out, err = command("plan", "sst2_qnli", "--data-dir", tmp_path, *small, "--json")
+    assert (code, err) == (0, "")
+    plan = json.loads(out)
+    assert plan["runs"] == 3 and plan["calibrated"] == 1 and plan["reached"] is None
+    assert command("reproduce", "sst2_qnli", "--data-dir", tmp_path, *small)[0] == 0
+    code, out, _ = command("plan", "sst2_qnli", "--data-dir", tmp_path, *small, "--json")
+    found = json.loads(out)
+    assert found["reached"] > 0 and found["seconds"] == plan["seconds"]
+    stages = {"training", "evaluation", "map of heads", "dissociation"}
+    assert all(set(cell["took"]) == stages for cell in found["cells"])
+    code, _, err = command("plan", tmp_path / "none.toml", "--data-dir", tmp_path)
+    assert code == 2 and "--data-dir is for a recipe" in err
+
+
 def test_failed_runs_are_said(
     tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:

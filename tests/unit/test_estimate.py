@@ -110,6 +110,17 @@ def test_new_tasks_count_what_adapt_does() -> None:
     assert len(start.tasks) == 4 and row["operations"] == pytest.approx(expected)
 
 
+def test_transfer_is_counted_on_the_model_it_starts_from() -> None:
+    """BERT-base has eight times the multiplications of MiniLM; more seeds and starts besides."""
+    (small,), (large,) = (
+        estimate_recipes([find("transfer")[0]], quiet, scale=scale, speed=None)["recipes"]
+        for scale in ("mini", "paper")
+    )
+    a_training = [row["operations"] / row["runs"] for row in (small, large)]
+    assert a_training[1] > 7 * a_training[0]
+    assert (small["backbone"], large["backbone"]) == ("builtin:minilm", "bert-base-uncased")
+
+
 def test_a_limit_that_is_a_number_is_about_training() -> None:
     task = TaskDescription.model_validate({"use": "glue/sst2", "limit": 100})
     assert (sized(task, 128).train, sized(task, 128).validation) == (100, 872)
@@ -146,4 +157,6 @@ def test_the_command(command: Command, tmp_path: Path) -> None:
     code, _, err = command("plan", "spec", "--scale", "huge")
     assert code == 2 and "--scale huge" in err
     code, _, err = command("plan", "spec", "--set", "seed=1")
-    assert code == 2 and "--set is for a configuration" in err
+    assert code == 2 and "--set is for what is measured" in err
+    code, _, err = command("plan", "spec", "--data-dir", tmp_path)
+    assert code == 2 and "--data-dir measures one recipe, spec are 1" in err

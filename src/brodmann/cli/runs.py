@@ -256,8 +256,12 @@ def plan(
         float | None, typer.Option(help="operations a second of another machine, e.g. 1e14")
     ] = None,
     scale: Annotated[
-        str | None, typer.Option(help="of a recipe: paper (default) or mini; counted without data")
+        str | None, typer.Option(help="of a recipe: paper, counted without data, or mini")
     ] = None,
+    data_dir: Annotated[
+        Path | None, typer.Option(help="datasets of a recipe: some of its steps are measured here")
+    ] = None,
+    output: Annotated[Path, typer.Option(help="of a recipe: where its runs go")] = Path("runs"),
     overrides: Overrides = None,
     as_json: Json = False,
 ) -> None:
@@ -266,19 +270,33 @@ def plan(
     Example: brodmann plan study.toml; brodmann plan spec-table3 --scale paper --speed 1e14
     """
     from brodmann.planning import make_plan
-    from brodmann.recipe_plans import estimate_recipes, recipes_named
+    from brodmann.recipe_plans import estimate_recipes, measure_recipe, recipes_named
 
     if not config.exists() and config.suffix != ".toml":
-        if overrides:
-            raise InputError("--set is for a configuration: a recipe is counted as it is")
         named = recipes_named(str(config))
+        if data_dir is not None and len(named) > 1:
+            raise InputError(f"--data-dir measures one recipe, {config} are {len(named)}")
+        if overrides and data_dir is None:
+            raise InputError("--set is for what is measured: a recipe is counted as it is")
         with view(as_json) as report:
-            result = estimate_recipes(named, report, scale=scale or "paper", speed=speed)
+            if data_dir is None:
+                result = estimate_recipes(named, report, scale=scale or "paper", speed=speed)
+            else:
+                changes = [*(overrides or []), f"data_dir={data_dir}"]
+                result = measure_recipe(
+                    named[0],
+                    report,
+                    scale=scale or "mini",
+                    output=output,
+                    overrides=changes,
+                    speed=speed,
+                )
         if as_json:
             print(json.dumps(result))
         return
-    if scale is not None:
-        raise InputError("--scale is for a recipe, table or paper: a configuration has its own")
+    if scale is not None or data_dir is not None:
+        option = "--data-dir" if scale is None else "--scale"
+        raise InputError(f"{option} is for a recipe, table or paper: a configuration has its own")
     settings, base = loaded(config, overrides)
     with view(as_json) as report:
         result = make_plan(settings, base, report, speed=speed)
