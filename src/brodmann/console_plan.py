@@ -128,13 +128,21 @@ def duration(seconds: float) -> str:
 
 
 def recipes_table(rows: list[dict[str, Any]]) -> Table:
-    table = Table(title="tables and figures", title_justify="left", header_style="bold", box=None)
-    for heading in ("name", "shows", "recipe", "done"):
+    """Every recipe with what it varies, and under it its tables and figures."""
+    title = "recipes, and the tables and figures that each one makes"
+    table = Table(title=title, title_justify="left", header_style="bold", box=None)
+    for heading in ("name", "shows", "done"):
         table.add_column(heading, no_wrap=heading == "name")
+    groups: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
-        recipe = row["recipe"] or "none yet"
-        states = [*row["done"], *(f"{scale} (changed)" for scale in row["changed"])]
-        table.add_row(row["name"], row["shows"], recipe, ", ".join(states) or "–")
+        groups.setdefault(row["recipe"] or "none yet", []).append(row)
+    for recipe, views in groups.items():
+        varies = views[0]["varies"]
+        table.add_row(Text(recipe, "bold"), f"varies {varies}" if varies else "", "")
+        for row in views:
+            states = [*row["done"], *(f"{scale} (changed)" for scale in row["changed"])]
+            states += [f"{scale} (begun)" for scale in row["begun"]]
+            table.add_row(f"  {row['name']}", row["shows"], ", ".join(states) or "–")
     return table
 
 

@@ -174,7 +174,10 @@ def test_five_tasks_in_one_run(tmp_path: Path, command: Command) -> None:
     code, out, _ = command("reproduce", "--output", tmp_path, "--json")
     rows = {row["name"]: row for row in json.loads(out)}
     assert rows["spec-table10"]["done"] == [] and rows["spec-table10"]["changed"] == ["mini"]
-    assert rows["spec-table6"]["changed"] == []
+    assert rows["spec-table6"]["changed"] == rows["spec-table6"]["begun"] == []
+    (tmp_path / "transfer").mkdir()  # as its first run does
+    rows = json.loads(command("reproduce", "--output", tmp_path, "--json")[1])
+    assert {row["name"] for row in rows if row["begun"]} == {"spec-table6"}
     text = written(tmp_path, "spec-table3.md")
     assert "**Not the recipe as it is**: changed by `--set model.backbone=builtin:tiny`" in text
 

@@ -45,6 +45,7 @@ class Recipe:
 
     name: str  # its file
     path: Path
+    folder: str  # of its runs, under the output
     paper: str
     varies: str
     views: tuple[View, ...]
@@ -63,11 +64,13 @@ def recipes() -> tuple[Recipe, ...]:
 
 
 def _read(path: Path) -> Recipe:
-    described = tomllib.loads(path.read_text(encoding="utf-8"))["recipe"]
+    values = tomllib.loads(path.read_text(encoding="utf-8"))
+    described = values["recipe"]
     views = tuple(View(**view) for view in described.get("views", ()))
     return Recipe(
         name=path.stem,
         path=path,
+        folder=values["name"],
         paper=described["paper"],
         varies=described["varies"],
         views=views,

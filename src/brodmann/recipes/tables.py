@@ -128,32 +128,35 @@ def _short(value: float) -> str:
 
 
 def listed(output: Path) -> list[dict[str, Any]]:
-    """Every table and figure: what it shows, its recipe, and which scales are done."""
+    """Every table and figure: what it shows, its recipe, and at which scales it is done, done with
+    settings changed by --set (not the recipe's own numbers), or begun."""
     made = {view.name: (recipe, view) for recipe in recipes() for view in recipe.views}
     rows = []
     for name in dict.fromkeys([*index(), *made]):
         recipe, view = made.get(name, (None, None))
-        done = [scale for scale in SCALES if _state(output, name, scale) == "done"]
-        changed = [scale for scale in SCALES if _state(output, name, scale) == "changed"]
+        states = {scale: _state(output, name, recipe, scale) for scale in SCALES}
         rows.append(
             {
                 "name": name,
                 "shows": view.shows if view else index()[name],
                 "recipe": recipe.name if recipe else None,
                 "varies": recipe.varies if recipe else None,
-                "done": done,
-                "changed": changed,  # by --set: not the recipe's own numbers
+                "done": [scale for scale, state in states.items() if state == "done"],
+                "changed": [scale for scale, state in states.items() if state == "changed"],
+                "begun": [scale for scale, state in states.items() if state in ("begun", "failed")],
             }
         )
     return rows
 
 
-def _state(output: Path, name: str, scale: str) -> str:
+def _state(output: Path, name: str, recipe: Recipe | None, scale: str) -> str:
     for changed, state in ((False, "done"), (True, "changed")):
         path = table_file(output, name, scale, changed=changed).with_suffix(".json")
         if path.is_file():
             return "failed" if read_json(path).get("failed") else state
-    return ""
+    folder = "" if recipe is None else recipe.folder + ("-paper" if scale == "paper" else "")
+    runs = (output / folder, output / f"{folder}-pairs")
+    return "begun" if folder and any(path.is_dir() for path in runs) else ""
 
 
 def table_file(output: Path, view: str, scale: str, *, changed: bool) -> Path:
