@@ -39,20 +39,21 @@ def write(folder: Path, name: str, *, model: str = "", training: str = "") -> Pa
     return path
 
 
-def start(*words: object, **environment: str) -> subprocess.Popen[str]:
+def start(*words: object, cwd: Path | None = None, **environment: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, *map(str, words)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        cwd=cwd,
         env={**os.environ, **environment},
         # A suite started in the background ignores Ctrl-C, and its children would inherit that.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 
-def finish(*words: object, **environment: str) -> tuple[int, str, str]:
-    process = start(*words, **environment)
+def finish(*words: object, cwd: Path | None = None, **environment: str) -> tuple[int, str, str]:
+    process = start(*words, cwd=cwd, **environment)
     out, err = process.communicate(timeout=300)
     return process.returncode, out, err
 

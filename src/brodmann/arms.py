@@ -16,7 +16,7 @@ from brodmann.config import Config, SpecializeSection
 from brodmann.data.description import checked
 from brodmann.errors import InputError
 from brodmann.pipeline.compare import compare_runs
-from brodmann.pipeline.run import run
+from brodmann.pipeline.run import one_process, run
 from brodmann.pipeline.train import check_methods
 
 VARIANTS = {"iat": "important", "random": "random", "prune": "prune"}  # all but the switch is multi
@@ -44,6 +44,7 @@ def run_arms(
     """Train and measure what is not there yet, then compare with `multi` (or the first arm)."""
     if config.compare is None:
         raise InputError('no [compare] table: add one, for example arms = ["multi", "iat"]')
+    one_process("compare", trains=True)
     arms = config.compare.arms
     if baseline is not None and baseline not in arms:
         raise InputError(f"no arm '{baseline}': there are {', '.join(arms)}")

@@ -11,6 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -19,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from brodmann.errors import InputError, disk_error
+from brodmann.errors import FolderBusyError, InputError, disk_error
 
 Array = NDArray[Any]
 
@@ -148,7 +149,7 @@ def locked(folder: Path) -> Iterator[None]:
         lock = FileLock(folder / ".lock", timeout=0)
         lock.acquire()
     except Timeout:
-        raise InputError(
+        raise FolderBusyError(
             f"{folder}: another run is writing this folder: wait for it to end, or set another name"
         ) from None
     except OSError as error:
@@ -159,6 +160,16 @@ def locked(folder: Path) -> Iterator[None]:
         yield
     finally:
         lock.release()
+
+
+def wait_until_free(folder: Path, every: float = 1.0) -> None:
+    """Until whoever holds the folder's lock has let it go."""
+    while True:
+        try:
+            with locked(folder):
+                return
+        except FolderBusyError:
+            time.sleep(every)
 
 
 def digest(*parts: Any) -> str:

@@ -17,6 +17,10 @@ class InputError(BrodmannError, ValueError):
     exit_code = 2
 
 
+class FolderBusyError(InputError):
+    """Somebody else is writing the folder now."""
+
+
 class RunError(BrodmannError, RuntimeError):
     """The run itself failed, for example with a loss that is not a number: exit code 1."""
 
@@ -27,6 +31,9 @@ class Interrupted(BrodmannError):  # noqa: N818 (nothing went wrong)
     def __init__(self, message: str, signal_number: int) -> None:
         super().__init__(message)
         self.exit_code = 128 + signal_number  # the shell's own convention: 130 and 143
+
+    def __reduce__(self) -> tuple[type, tuple[str, int]]:
+        return Interrupted, (str(self), self.exit_code - 128)  # it may come from another process
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -23,7 +23,7 @@ from brodmann.analysis.importance import passes
 from brodmann.config import Config, MetaSection, TransferSection
 from brodmann.data import catalogue
 from brodmann.errors import InputError
-from brodmann.grid import task_name
+from brodmann.grid_cells import task_name
 from brodmann.models.shapes import Shape, encoder_counts
 from brodmann.pipeline.plan import evaluations_of
 

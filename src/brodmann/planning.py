@@ -12,7 +12,7 @@ from brodmann.artifacts import digest, write_json
 from brodmann.config import Config, SpecializeSection
 from brodmann.errors import InputError
 from brodmann.estimate import LARGEST_BATCH, Sized, few_shot, meta_learning, starts_scored
-from brodmann.grid import Cell, cells_of, shared_beginnings, specialized_share
+from brodmann.grid_cells import Cell, cells_of, shared_beginnings, specialized_share
 from brodmann.pipeline.adapt import with_tasks
 from brodmann.pipeline.meta import divided
 from brodmann.pipeline.plan import (

@@ -6,20 +6,24 @@ whoever dies; the folder must be the same on every machine. A cell whose worker 
 again and goes on from its own checkpoint. The driver only hands out and watches.
 """
 
+import contextlib
 import logging
+import math
 import os
+import signal
 import socket
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 from brodmann.errors import InputError, Interrupted
-from brodmann.grid import Engine, Work
+from brodmann.grid_work import Engine, Execute, Watch, Work
 
 LIVES = 5  # how often a cell is started again when its worker dies
 LOOK_EVERY = 1.0  # seconds
 SECONDS_TO_SAVE = 60.0
 SECONDS_TO_ANSWER = 5.0
+PLACE = "cell"  # a resource of a cluster of our own: as many as cells may run at once
 
 
 def ray_engine(
@@ -35,33 +39,35 @@ def ray_engine(
         raise InputError("--engine ray needs more packages: pip install 'brodmann[ray]'") from None
     if workers is not None and (workers < 1 or address is not None):
         raise InputError("--workers: at least 1, and only for a cluster of its own (no --address)")
-    if not cpus > 0 or gpus < 0:
+    if not 0 < cpus < math.inf or not 0 <= gpus < math.inf:
         raise InputError(f"--cpus {cpus:g} --gpus {gpus:g}: expected above 0, and 0 or more")
+    if address == "":
+        raise InputError("--address: expected HOST:PORT, or auto")
+    options: dict[str, Any] = {"num_cpus": cpus, "num_gpus": gpus, "max_retries": LIVES}
+    cluster: dict[str, Any] = {"address": address}
+    if address is None:  # "local": never one that somebody else has started
+        cluster |= {"address": "local", "include_dashboard": False}
+    if workers is not None:
+        cluster |= {"num_cpus": math.ceil(workers * cpus), "resources": {PLACE: workers}}
+        options["resources"] = {PLACE: 1}
 
-    def run_all(waiting: list[Work], report: Any) -> None:
-        if not waiting:
-            return
+    @contextlib.contextmanager
+    def connected(report: Any) -> Iterator[Execute]:
         _check_answers(address)
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
         try:
-            ray.init(
-                address=address,
-                num_cpus=None if workers is None else max(1, round(workers * cpus)),
-                include_dashboard=False if address is None else None,
-                log_to_driver=False,
-                logging_level=logging.ERROR,
-            )
+            ray.init(**cluster, log_to_driver=False, logging_level=logging.ERROR)
         except (ConnectionError, ValueError, RuntimeError) as error:
             reason = " ".join(str(error).split())[:200]
             raise InputError(f"no Ray cluster at {address or 'this machine'} ({reason})") from None
         try:
             _check_room(ray, report, cpus, gpus, fixed=address is None)
-            _hand_out(ray, waiting, report, cpus, gpus)
+            yield lambda works, watch: _hand_out(ray, works, watch, report, options)
         finally:
             ray.shutdown()
 
-    return run_all
+    return connected
 
 
 def _check_answers(address: str | None) -> None:
@@ -92,60 +98,77 @@ def _check_room(ray: Any, report: Any, cpus: float, gpus: float, *, fixed: bool)
     report("note", {"text": f"{text}: waiting for the cluster to grow"})
 
 
-def _hand_out(ray: Any, waiting: list[Work], report: Any, cpus: float, gpus: float) -> None:
-    options = {"num_cpus": cpus, "num_gpus": gpus, "max_retries": LIVES}
+def _hand_out(
+    ray: Any, works: list[Work], watch: Watch, report: Any, options: dict[str, Any]
+) -> None:
+    from brodmann.training.stopping import StopSignals
+
     task = ray.remote(**options)(_cell)
-    threads = max(1, round(cpus))
-    jobs = {task.remote(work, threads): work for work in waiting}
-    began, done = time.monotonic(), 0
-    try:
+    threads = max(1, round(options["num_cpus"]))
+    with StopSignals() as signals:
+        jobs = {task.remote(work, threads, Path.cwd()): work for work in works}
         while jobs:
             ready, _ = ray.wait(list(jobs), num_returns=1, timeout=LOOK_EVERY)
-            seconds = time.monotonic() - began
-            report("cells", _seen(list(jobs.values()), len(waiting), seconds))
+            report("cells", watch.seen())
             for job in ready:
                 work = jobs.pop(job)
-                done += 1
-                facts = work.facts("done", seconds / done * len(jobs))
-                try:
-                    result = ray.get(job)
-                except ray.exceptions.RayError as error:
-                    work.give_up(" ".join(str(error).split())[:200], report)
-                    continue
-                if result["state"] == "failed":
-                    report("cell failed", {"label": work.cell.label, "reason": result["error"]})
-                else:
-                    report("cell", facts)
-    except KeyboardInterrupt:
-        for job in jobs:  # as Ctrl-C would: a cell that runs saves and stops
-            ray.cancel(job, force=False)
-        _, late = ray.wait(list(jobs), num_returns=len(jobs), timeout=SECONDS_TO_SAVE)
-        for job in late:
-            ray.cancel(job, force=True)
-        text = f"stopped after {done} cells, the others saved: the same command goes on from here"
-        raise Interrupted(text, 2) from None
+                _take(ray, job, work, watch, report)
+            if signals.received:
+                _stop(ray, list(jobs))
+                text = f"stopped after {len(watch.done)} cells, the others saved"
+                raise Interrupted(f"{text}: the same command goes on from here", signals.received)
 
 
-def _seen(left: list[Work], cells: int, seconds: float) -> dict[str, Any]:
-    """Where every cell is, from the logs in their folders: `left` (seconds) is what the steps so
-    far say of those to come."""
-    running = [(work.cell.label, step) for work in left if (step := work.step()) is not None]
-    share = cells - len(left) + sum(step / max(steps, 1) for _, (step, steps) in running)
-    return {
-        "running": running,
-        "done": cells - len(left),
-        "waiting": len(left) - len(running),
-        "left": seconds / share * (cells - share) if share > 0 else None,
-    }
+def _take(ray: Any, job: Any, work: Work, watch: Watch, report: Any) -> None:
+    """What a cell has come to; its numbers are in the folder already."""
+    try:
+        result = ray.get(job)
+    except ray.exceptions.RayError as error:
+        work.give_up(_reason(error), report)
+        return
+    finally:
+        watch.finished(work)
+    if result["state"] == "failed":
+        report("cell failed", {"label": work.cell.label, "reason": result["error"]})
+    else:
+        report("cell", work.facts("done", watch.left()))
 
 
-def _cell(work: Work, threads: int) -> dict[str, Any]:
-    """In a worker."""
+def _reason(error: Exception) -> str:
+    """Of a task that failed outside its cell: our own words, or the first of Ray's."""
+    cause = getattr(error, "cause", None)
+    return " ".join(str(error if cause is None else cause).split())[:300]
+
+
+def _stop(ray: Any, jobs: list[Any]) -> None:
+    """As Ctrl-C would: a cell that runs saves and stops."""
+    for job in jobs:
+        ray.cancel(job, force=False)
+    if not jobs:
+        return
+    _, late = ray.wait(jobs, num_returns=len(jobs), timeout=SECONDS_TO_SAVE)
+    for job in late:
+        ray.cancel(job, force=True)
+
+
+def _cell(work: Work, threads: int, place: Path) -> dict[str, Any]:
+    """In a worker, from the folder that the grid was started in: its paths may be relative."""
     import torch
 
+    if not place.is_dir():
+        raise InputError(
+            f"{place}: not on {socket.gethostname()}: a grid's folders must be the same on every "
+            "machine of the cluster"
+        )
+    os.chdir(place)
     torch.set_num_threads(threads)
     if work.cell.config.threads is None:
         work.cell.config.threads = threads
     silent: Callable[[str, dict[str, Any]], None] = lambda event, facts: None  # noqa: E731
-    result = work.finish(silent)
+    try:
+        result = work.finish(silent)
+    except Interrupted as stopped:
+        if stopped.exit_code == 128 + signal.SIGTERM:  # a machine goes away: start it elsewhere
+            os._exit(stopped.exit_code)
+        raise
     return {"state": result["state"], "error": result.get("error", "")}

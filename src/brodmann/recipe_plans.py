@@ -18,7 +18,7 @@ from brodmann.estimate import (
     starts_scored,
     tournament,
 )
-from brodmann.grid import cells_of
+from brodmann.grid_cells import cells_of
 from brodmann.pipeline.plan import check_speed
 from brodmann.planning import arms_of, make_plan, own_shares
 from brodmann.recipes import PAPERS, Recipe, find, index, recipes

@@ -20,7 +20,8 @@ from brodmann.config import Config, to_toml
 from brodmann.data.description import checked
 from brodmann.data.tasks import Task
 from brodmann.errors import InputError, RunError
-from brodmann.grid import run_grid, task_name
+from brodmann.grid import run_grid
+from brodmann.grid_cells import task_name
 from brodmann.pipeline.relate import RELEVANCE, described
 from brodmann.pipeline.run_folder import check_folder, opened
 from brodmann.pipeline.train import tasks_of

@@ -9,8 +9,11 @@ from brodmann.arms import arm_config, run_arms
 from brodmann.artifacts import provenance, read_json, write_json, write_text
 from brodmann.config import Config, apply_override, checked_config, set_value
 from brodmann.errors import InputError, RunError
-from brodmann.grid import Engine, cells_of, run_grid, task_name
+from brodmann.grid import run_grid
+from brodmann.grid_cells import cells_of, task_name
+from brodmann.grid_work import Engine
 from brodmann.pipeline.relate import FROM_RUN
+from brodmann.pipeline.run import one_process
 from brodmann.pipeline.run_folder import machine_of
 from brodmann.recipes import Recipe, View, find
 from brodmann.recipes.cells import case_key
@@ -38,6 +41,7 @@ def reproduce(
     from brodmann.reporting.figures import save
     from brodmann.reporting.view_figures import draw_view
 
+    one_process("reproduce", trains=True)
     recipe, views = find(name)
     if limit is not None:
         overrides = [*overrides, *limits(recipe, scale, output, overrides, limit)]

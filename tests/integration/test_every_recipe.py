@@ -9,7 +9,7 @@ import pytest
 
 from brodmann.config import load_config
 from brodmann.data import catalogue
-from brodmann.grid import task_name
+from brodmann.grid_cells import task_name
 from brodmann.recipes import Recipe, find, recipes
 
 Command = Callable[..., tuple[int, str, str]]

@@ -234,12 +234,13 @@ def test_a_grid_trains_nothing_twice_and_outlives_a_failure(
 ) -> None:
     path = write(tmp_path, GRID.format())
     quick = ["--set", "training.epochs=1", "--set", "dissociation.draws=0"]
-    import brodmann.grid as module
+    import brodmann.grid_work as module
+    from brodmann.grid_cells import task_name
 
     genuine, ran = module.run, []
 
     def watched(config: Any, base: Any, report: Any, **options: Any) -> Any:
-        names = [module.task_name(task) for task in config.tasks]
+        names = [task_name(task) for task in config.tasks]
         ran.append((tuple(names), config.seed))
         if names == ["sentiment", "similarity"] and config.seed == 1 and len(ran) <= 6:
             raise RuntimeError("the disk caught fire")
@@ -316,7 +317,7 @@ def test_heads_that_are_asked_for_later_are_measured(tmp_path: Path, command: Co
 
 def test_what_is_varied_reaches_no_other_cell(tmp_path: Path) -> None:
     from brodmann.config import load_config
-    from brodmann.grid import cells_of, shared_beginnings, specialized_share
+    from brodmann.grid_cells import cells_of, shared_beginnings, specialized_share
 
     grid = '[grid]\ncases = [{ specialize = { alpha = 0.5 } }, { "specialize.alpha" = 1.0 }]\n'
     grid += 'vary = { "specialize.delta" = [0.25, 0.5] }'
@@ -336,7 +337,7 @@ def test_what_is_varied_reaches_no_other_cell(tmp_path: Path) -> None:
 
 def test_names_of_tasks_before_they_are_read() -> None:
     from brodmann.data.description import TaskDescription
-    from brodmann.grid import task_name
+    from brodmann.grid_cells import task_name
 
     for pair_of in ("builtin/topic", {"use": "builtin/topic"}, "tasks/topic.toml"):
         task = TaskDescription.model_validate({"pair_of": pair_of})
@@ -369,3 +370,57 @@ def test_a_wrong_grid_is_one_line(
     code, out, err = command("grid", write(tmp_path, f"[grid]\n{grid}"))
     assert code == 2 and out == "" and message in err and err.count("\n") == 1
     assert not (tmp_path / "runs").exists()
+
+
+def test_two_grids_with_a_common_cell(
+    tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One waits while the other is at it; and what the other has trained meanwhile is not trained
+    again."""
+    import threading
+
+    from brodmann import artifacts
+    from brodmann.config import load_config
+    from brodmann.grid_cells import cells_of
+    from brodmann.pipeline import train as stage
+
+    text = GRID.format().replace("pairs = true", "heads = false").replace("[0, 1]", "[0]")
+    path = write(tmp_path, text)
+    (cell,) = cells_of(load_config(path, ["training.epochs=1"])[0])
+    held, free = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with artifacts.locked(cell.config.folder):
+            held.set()
+            free.wait(60)
+
+    other = threading.Thread(target=hold)
+    other.start()
+    held.wait(60)
+    said: list[str] = []
+    genuine_wait = artifacts.wait_until_free
+
+    def let_go(folder: Path) -> None:
+        said.append(folder.name)
+        free.set()
+        other.join()
+        genuine_wait(folder)
+
+    monkeypatch.setattr("brodmann.grid_work.wait_until_free", let_go)
+    genuine, first = stage.build_model, []
+
+    def slowly(config: Any, tasks: Any) -> Any:
+        """After the wait another grid finishes the cell before this one has its lock."""
+        model = genuine(config, tasks)
+        if said and not first:
+            first.append(config.folder)
+            stage.train(config, tmp_path, lambda event, facts: None)
+        return model
+
+    monkeypatch.setattr(stage, "build_model", slowly)
+    code, out, err = command("grid", path, "--set", "training.epochs=1")
+    assert code == 0, out + err
+    assert "another grid is at it, waiting" in " ".join(out.split())
+    assert said == [cell.config.folder.name] and first == [cell.config.folder]
+    log = [json.loads(line) for line in (first[0] / "log.jsonl").read_text().splitlines()]
+    assert sum("start" in entry for entry in log) == 1  # trained once

@@ -3,13 +3,17 @@
 import json
 import shutil
 import signal
+import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from safetensors.torch import load_file
 from tests.processes import finish, start, wait_for_line, weights, write
+
+Command = Callable[..., tuple[int, str, str]]
 
 
 def test_a_killed_run_resumed_gives_the_same_bits(tmp_path: Path) -> None:
@@ -141,6 +145,65 @@ def test_processes_that_do_not_find_each_other_are_refused(tmp_path: Path) -> No
     assert "brodmann: 2 processes were asked for, but Tried to launch on distributed" in err
 
 
+def test_machines_that_do_not_share_the_run_folder_are_refused(tmp_path: Path) -> None:
+    """Each would go on from what it sees: two models whose gradients are averaged."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    nodes = []
+    for rank in (0, 1):
+        place = tmp_path / f"node{rank}"
+        place.mkdir()
+        config = write(place, "apart", training="max_steps = 4")
+        text = config.read_text().replace(f'output = "{place}/runs"', 'output = "runs"')
+        config.write_text(text, encoding="utf-8")
+        launch = (
+            "-m",
+            "torch.distributed.run",
+            "--nnodes",
+            "2",
+            "--node_rank",
+            rank,
+            "--nproc_per_node",
+            "1",
+            "--master_addr",
+            "127.0.0.1",
+            "--master_port",
+            port,
+        )
+        nodes.append(start(*launch, "-m", "brodmann", "train", config.name, cwd=place))  # fmt: skip
+    for node in nodes:
+        out, err = node.communicate(timeout=200)
+        assert node.returncode != 0
+        assert "brodmann: runs/apart: is not the same folder for all 2 processes: set" in err, err
+        assert "loss" not in out  # no step was taken
+
+
+def test_studies_of_many_runs_are_for_one_process(
+    tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = write(tmp_path, "many")
+    arms = write(tmp_path, "arms")
+    config.write_text(config.read_text() + "[grid]\nvary = { seed = [0, 1] }\n")
+    arms.write_text(arms.read_text() + '[compare]\narms = ["multi", "iat"]\n')
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    for words in (("grid", config), ("compare", arms), ("reproduce", "spec-table3"),
+                  ("relate", config)):  # fmt: skip
+        code, _, err = command(*words)
+        assert code == 2 and f"{words[0]} is for one process" in err and err.count("\n") == 1
+    assert not (tmp_path / "runs").exists()
+
+
+def test_accelerate_launch_gives_two_processes(tmp_path: Path) -> None:
+    """Not with its --cpu, which starts one without a word: by the launcher for several devices."""
+    config = write(tmp_path, "launched", training="max_steps = 4")
+    launch = ("-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2")
+    launch += ("--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no")
+    code, out, err = finish(*launch, "-m", "brodmann", "train", config)
+    assert code == 0, err
+    assert "2 processes" in out and (tmp_path / "runs" / "launched" / "model").is_dir()
+
+
 def test_the_first_commands_of_the_readme_from_an_empty_folder(tmp_path: Path) -> None:
     """Relative paths, a real shell's stdin, a closed pipe, and bytes that are no text."""
     command = Path(sys.executable).with_name("brodmann")
@@ -189,17 +252,22 @@ tasks = bm.load_tasks(
     [{"use": f"builtin/{name}", "limit": limit} for name in ("sentiment", "question", "entities")]
 )
 model = bm.MultiTaskModel.from_pretrained("builtin:tiny", tasks)
-scores = bm.head_importance(model, tasks, examples=21, batch_size=4)
+mapped, judged, evaluated = [], [], []  # how many examples this process has read
+bm.evaluate(model, tasks, batch_size=4, progress=evaluated.append)
+scores = bm.head_importance(model, tasks, examples=21, batch_size=4, progress=mapped.append)
 token = bm.head_importance(model, tasks, examples=21, batch_size=4, granularity="token")
 slow = bm.head_importance(model, tasks, examples=5, batch_size=2, estimator="leave_one_out")
-result = bm.dissociation(model, tasks, scores, alpha=0.25, draws=2, batch_size=8, resamples=20)
+result = bm.dissociation(
+    model, tasks, scores, alpha=0.25, draws=2, batch_size=8, resamples=20, progress=judged.append
+)
 hooks = sum(len(module._forward_pre_hooks) for module in model.modules())
 values = [s.values.tolist() for s in (scores, token, slow)]
 rank = os.environ.get("RANK", "alone")
 with open(f"{sys.argv[1]}/{rank}.json", "w") as file:
     world = torch.distributed.get_world_size() if "RANK" in os.environ else 1
     json.dump({"scores": values, "performance": result.performance, "base": result.base,
-               "hooks": hooks, "world": world}, file)
+               "hooks": hooks, "world": world,
+               "read": [sum(evaluated), sum(mapped), sum(judged)]}, file)
 if "RANK" in os.environ:
     torch.distributed.barrier()
     torch.distributed.destroy_process_group()
@@ -258,8 +326,11 @@ def test_two_processes_measure_what_one_does(tmp_path: Path) -> None:
     )  # fmt: skip
     assert code == 0, err
     alone = json.loads((tmp_path / "alone.json").read_text(encoding="utf-8"))
-    for rank in (0, 1):
-        found = json.loads((tmp_path / f"{rank}.json").read_text(encoding="utf-8"))
+    each = [json.loads((tmp_path / f"{rank}.json").read_text("utf-8")) for rank in (0, 1)]
+    # The work is divided: together they read what one reads alone, and neither reads most of it.
+    for whole, *shares in zip(alone["read"], *(one["read"] for one in each), strict=True):
+        assert sum(shares) == whole and max(shares) < 0.7 * whole, (whole, shares)
+    for found in each:
         assert found["world"] == 2 and found["hooks"] == 0
         for one, other in zip(found["scores"], alone["scores"], strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-9)

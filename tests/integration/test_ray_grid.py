@@ -16,7 +16,7 @@ from typing import Any
 
 import psutil
 import pytest
-from tests.processes import start
+from tests.processes import finish, start
 
 from brodmann.errors import InputError
 from brodmann.ray_engine import _check_answers, _check_room
@@ -61,6 +61,21 @@ def workers(driver: int) -> list[int]:
     return found
 
 
+def cell_of(worker: int, cells: Path) -> Path | None:
+    """The cell whose folder it holds locked."""
+    with contextlib.suppress(psutil.NoSuchProcess, psutil.ZombieProcess, psutil.AccessDenied):
+        for file in psutil.Process(worker).open_files():
+            if file.path.endswith(".lock") and Path(file.path).parent.parent == cells:
+                return Path(file.path).parent
+    return None
+
+
+def last_step(folder: Path) -> int:
+    """Of its newest checkpoint."""
+    found = [int(path.name.removeprefix("step-")) for path in folder.glob("checkpoints/step-*")]
+    return max(found, default=0)
+
+
 def scores(folder: Path) -> dict[str, Any]:
     rows = json.loads((folder / "runs" / "study" / "grid.json").read_text())["cells"]
     assert all(row["state"] == "done" for row in rows)
@@ -76,29 +91,33 @@ def test_a_dead_worker_loses_nothing(tmp_path: Path, command: Command) -> None:
     )
     cells = tmp_path / "ray" / "runs" / "cells"
     killed = None
-    for _ in range(1800):
-        done = list((tmp_path / "ray" / "runs" / "study").glob("*.json"))
-        begun = list(cells.glob("*/checkpoints/step-*")) if cells.is_dir() else []
-        running = workers(process.pid)
-        if len(done) >= 2 and begun and len(running) == 2:
-            killed = running[0]
-            os.kill(killed, signal.SIGKILL)
+    for _ in range(3600):
+        done = {path.stem for path in (tmp_path / "ray" / "runs" / "study").glob("*.json")}
+        held = {cell: pid for pid in workers(process.pid) if (cell := cell_of(pid, cells))}
+        # A worker whose own cell has a checkpoint and is not at its end.
+        victims = [c for c in held if c.name not in done and 10 <= last_step(c) < 130]
+        if len(done) >= 2 and len(held) == 2 and victims:
+            killed = victims[0]
+            os.kill(held[killed], signal.SIGKILL)
             break
         if process.poll() is not None:
             break
-        time.sleep(0.1)
+        time.sleep(0.05)
     out, err = process.communicate(timeout=400)
     assert killed is not None, out + err
     assert process.returncode == 0, out + err
     found = scores(tmp_path / "ray")
     assert len(found) == 12
-    sittings = []
     for folder in cells.iterdir():
         log = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
         steps = [entry["step"] for entry in log if "learning_rate" in entry]
         assert steps == sorted(set(steps))  # no step is in the log twice
-        sittings.append(len(json.loads((folder / "provenance.json").read_text())["sittings"]))
-    assert sorted(sittings)[:-1] == [1] * 11 and max(sittings) <= 2  # one was begun again
+        sittings = len(json.loads((folder / "provenance.json").read_text())["sittings"])
+        starts = [entry["step"] for entry in log if "start" in entry]
+        if folder == killed:  # begun again, from its own checkpoint
+            assert sittings == 2 and starts[0] == 0 and starts[-1] >= 10, starts
+        else:
+            assert sittings == 1 and starts == [0], starts
 
     assert command("grid", written(tmp_path / "order"))[0] == 0
     assert scores(tmp_path / "order") == found
@@ -128,6 +147,58 @@ def test_ctrl_c_saves_the_cells_that_run(tmp_path: Path) -> None:
     for folder in cells.iterdir():
         (state,) = (folder / "checkpoints").glob("step-*")
         assert 10 <= int(state.name.removeprefix("step-")) < 192  # before any evaluation
+
+
+def test_a_worker_that_is_told_to_go_is_started_again(tmp_path: Path) -> None:
+    """SIGTERM, as a machine gets that is taken away; the grid's folder is named relatively."""
+    study = written(tmp_path)
+    text = study.read_text().replace(f'output = "{tmp_path}/runs"', 'output = "runs"')
+    text = text.partition("vary")[0] + "vary = { seed = [0, 1] }"
+    study.write_text(text, encoding="utf-8")
+    words = ("-m", "brodmann", "grid", "study.toml", "--engine", "ray", "--workers", "2")
+    process = start(*words, cwd=tmp_path)
+    cells = tmp_path / "runs" / "cells"
+    told = None
+    for _ in range(1800):
+        held = {cell: pid for pid in workers(process.pid) if (cell := cell_of(pid, cells))}
+        victims = [cell for cell in held if 10 <= last_step(cell) < 100]
+        if victims:
+            told = victims[0]
+            os.kill(held[told], signal.SIGTERM)
+            break
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
+    out, err = process.communicate(timeout=300)
+    assert process.returncode == 0, out + err
+    assert told is not None and len(scores(tmp_path)) == 2
+    sittings = json.loads((told / "provenance.json").read_text())["sittings"]
+    assert len(sittings) == 2
+
+
+def test_a_cluster_that_was_started_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Relative folders are those of the grid, not of the cluster."""
+    import ray
+
+    monkeypatch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    here = tmp_path / "here"
+    study = written(here)
+    text = study.read_text().replace(f'output = "{here}/runs"', 'output = "runs"')
+    text = text.replace("epochs = 3", "epochs = 1").partition("vary")[0]
+    study.write_text(text + "vary = { seed = [0] }", encoding="utf-8")
+    monkeypatch.chdir(elsewhere)
+    try:
+        context = ray.init("local", num_cpus=1, include_dashboard=False, log_to_driver=False)
+        address = context.address_info["address"]
+        words = ("-m", "brodmann", "grid", "study.toml", "--engine", "ray", "--address", address)
+        code, out, err = finish(*words, cwd=here)
+        assert code == 0, out + err
+        assert len(scores(here)) == 1 and not list(elsewhere.iterdir())
+    finally:
+        ray.shutdown()
 
 
 def test_plain_and_iat_share_their_first_steps(tmp_path: Path, command: Command) -> None:
@@ -170,10 +241,10 @@ def test_plain_and_iat_share_their_first_steps(tmp_path: Path, command: Command)
 def test_failed_cells_are_tried_again_on_request(
     tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from brodmann import grid
+    from brodmann import grid_work
 
     tries = []
-    real = grid.run
+    real = grid_work.run
 
     def sometimes(config: Any, *words: Any, **more: Any) -> Any:
         tries.append(config.seed)
@@ -181,7 +252,7 @@ def test_failed_cells_are_tried_again_on_request(
             raise RuntimeError("the disk was away")
         return real(config, *words, **more)
 
-    monkeypatch.setattr(grid, "run", sometimes)
+    monkeypatch.setattr(grid_work, "run", sometimes)
     study = written(tmp_path)
     text = study.read_text().replace("epochs = 3", "epochs = 1").partition("vary")[0]
     study.write_text(text + "vary = { seed = [0] }", encoding="utf-8")
@@ -190,6 +261,49 @@ def test_failed_cells_are_tried_again_on_request(
     assert out.count("the disk was away") >= 2
     code, out, err = command("grid", study, "--retries", "3")
     assert code == 0 and tries == [0, 0, 0], out + err
+
+
+def test_time_left_counts_what_is_to_come_and_only_this_sitting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from brodmann import grid_work
+    from brodmann.config import load_config
+    from brodmann.grid_cells import Branch, cells_of
+
+    study = written(tmp_path)
+    cases = 'cases = [{}, { "specialize.delta" = 0.5 }]\nvary = { seed = [0, 1] }'
+    study.write_text(study.read_text().partition("vary")[0] + cases, encoding="utf-8")
+    cells = cells_of(load_config(study)[0])
+    plain = {cell.config.seed: cell for cell in cells if cell.config.specialize is None}
+    works = []
+    for number, cell in enumerate(cells):
+        special = cell.config.specialize is not None
+        start = plain[cell.config.seed].config.folder if special else None
+        branch = Branch(start=start)
+        works.append(grid_work.Work(cell, number, 4, tmp_path, tmp_path, False, {}, branch))
+
+    def log(work: grid_work.Work, *entries: dict[str, Any]) -> None:
+        work.log.parent.mkdir(parents=True, exist_ok=True)
+        with work.log.open("a") as file:
+            file.write("".join(json.dumps(entry) + "\n" for entry in entries))
+        os.utime(work.log, ns=(work.log.stat().st_mtime_ns + 10**9,) * 2)
+
+    one, two = (work for work in works if work.branch.start is None)
+    log(one, {"start": 1, "step": 0, "steps": 100}, {"step": 40})  # of another sitting
+    now = [100.0]
+    monkeypatch.setattr(grid_work.time, "monotonic", lambda: now[0])
+    watch = grid_work.Watch(works)
+    assert watch.left() is None and watch.seen()["running"] == []
+    assert watch.seen()["waiting"] == 4
+    log(one, {"start": 1, "step": 40, "steps": 100}, {"step": 70})  # half of what was left of it
+    now[0] += 30
+    seen = watch.seen()
+    assert [steps for _, steps in seen["running"]] == [(70, 100)] and seen["waiting"] == 3
+    assert seen["left"] == pytest.approx(30 * (3 - 0.5) / 0.5)  # two trainings and two halves
+    watch.finished(one)
+    watch.finished(two)
+    now[0] += 70
+    assert watch.left() == pytest.approx(50) and watch.seen()["done"] == 2
 
 
 def test_the_live_table_says_what_runs_and_the_time_left() -> None:
@@ -210,8 +324,13 @@ def test_the_live_table_says_what_runs_and_the_time_left() -> None:
 
 
 def test_wrong_options_are_one_line(tmp_path: Path, command: Command) -> None:
+    """And nothing is written, though the cluster is asked last."""
     study = written(tmp_path)
     for words, message in (
+        (("--engine", "ray", "--address", ""), "--address: expected HOST:PORT, or auto"),
+        (("--engine", "ray", "--address", "127.0.0.1:1"), "no Ray cluster answers there"),
+        (("--engine", "ray", "--workers", "1", "--cpus", "inf"), "expected above 0"),
+        (("--set", "training.sampling=propotional"), "did you mean 'proportional'"),
         (("--engine", "rey"), "--engine rey"),
         (("--workers", "2"), "--address and --workers go with --engine ray"),
         (("--cpus", "2"), "--cpus and --gpus go with --engine ray"),

@@ -14,7 +14,7 @@ from brodmann.analysis.axes import AXES
 from brodmann.artifacts import write_json
 from brodmann.console_plan import reproduced_parts
 from brodmann.errors import InputError
-from brodmann.grid import cells_of
+from brodmann.grid_cells import cells_of, task_name
 from brodmann.pipeline.train import check_methods
 from brodmann.recipes import PAPERS, find, index, missing, recipes
 from brodmann.recipes.readers import READERS
@@ -202,12 +202,12 @@ def test_failed_runs_are_said(
     tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All of them, or some: no table is called done, and what starts from them says so."""
-    import brodmann.grid as module
+    import brodmann.grid_work as module
 
     genuine = module.run
 
     def broken(config: Any, *given: Any, **options: Any) -> Any:
-        if len(config.tasks) > 2 or module.task_name(config.tasks[1]) == "c":
+        if len(config.tasks) > 2 or task_name(config.tasks[1]) == "c":
             raise RuntimeError("the disk caught fire")
         return genuine(config, *given, **options)
 

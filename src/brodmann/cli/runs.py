@@ -79,7 +79,7 @@ def evaluate(config: RunPath, overrides: Overrides = None, as_json: Json = False
 
     with view(as_json) as report:
         result = evaluate_all(settings, base, report)
-    if as_json:
+    if as_json and _main():
         print(json.dumps(result))
 
 
@@ -94,7 +94,7 @@ def map_command(config: RunPath, overrides: Overrides = None, as_json: Json = Fa
 
     with view(as_json) as report:
         map_heads(settings, base, report)
-    if as_json:
+    if as_json and _main():
         print((settings.folder / FILE).read_text(encoding="utf-8"))
 
 
@@ -110,7 +110,7 @@ def dissociate(config: RunPath, overrides: Overrides = None, as_json: Json = Fal
 
     with view(as_json) as report:
         measure(settings, base, report)
-    if as_json:
+    if as_json and _main():
         print((settings.folder / FILE).read_text(encoding="utf-8"))
 
 

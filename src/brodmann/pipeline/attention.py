@@ -7,6 +7,7 @@ import numpy as np
 
 from brodmann.config import Config
 from brodmann.errors import InputError
+from brodmann.pipeline.run import one_process
 from brodmann.pipeline.run_folder import opened, timed, trained, trained_model
 from brodmann.pipeline.train import tasks_of
 from brodmann.results import AttentionMaps
@@ -21,6 +22,7 @@ def relate_attention(
     over `examples` validation texts at most."""
     from brodmann.models.attention_maps import attention_map_similarity
 
+    one_process("relate")
     if examples < 1:
         raise InputError(f"examples = {examples}: expected at least 1")
     trained(config)

@@ -9,6 +9,7 @@ from brodmann.config import Config
 from brodmann.data.tasks import Task
 from brodmann.errors import InputError, did_you_mean
 from brodmann.pipeline.map import map_in
+from brodmann.pipeline.run import one_process
 from brodmann.pipeline.run_folder import opened, trained
 from brodmann.pipeline.train import tasks_of
 from brodmann.results import Head, HeadScores, share_of
@@ -28,6 +29,7 @@ def prune(
     to: Path | None = None,
 ) -> dict[str, Any]:
     """Write the smaller model and say size, speed and scores before and after."""
+    one_process("prune")
     from brodmann.models.head_slices import group_size
     from brodmann.models.multitask import MultiTaskModel
     from brodmann.models.removal import prune_heads

@@ -31,6 +31,7 @@ from brodmann.artifacts import Array, read_json, write_json
 from brodmann.config import Config
 from brodmann.data.tasks import Task
 from brodmann.errors import InputError
+from brodmann.pipeline.run import one_process
 from brodmann.pipeline.run_folder import opened, timed, trained
 from brodmann.pipeline.train import tasks_of
 
@@ -54,6 +55,7 @@ def relate(
 
     `voxels` is the folder for `cnm`; `pieces` takes the backbone's word pieces for words.
     """
+    one_process("relate")
     if examples < 2:
         raise InputError(f"examples = {examples}: expected at least 2")
     if by == "cnm" and voxels is None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import time
 import tomllib
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from brodmann import artifacts
 from brodmann.analysis.difficulty import task_difficulty
 from brodmann.config import RESULT_DOES_NOT_DEPEND_ON, Config, to_toml
 from brodmann.data.tasks import Task
-from brodmann.errors import InputError
+from brodmann.errors import BrodmannError, InputError
 
 MACHINE = ("versions", "processor", "cores", "precision")
 
@@ -34,15 +35,43 @@ def opened(
     if config.threads is not None:
         torch.set_num_threads(config.threads)
     if not main:  # the main process checks and locks for all
+        _agree(folder, None)
         yield folder
         return
-    check_folder(config, tasks)
-    with artifacts.locked(folder):
-        artifacts.sweep_leftovers(folder)
-        if not keep or not (folder / "config.toml").is_file() or only_relevance(folder):
-            artifacts.write_text(folder / "config.toml", to_toml(config.resolved()))
-        record_provenance(folder, config, tasks)
+    with contextlib.ExitStack() as stack:
+        try:
+            check_folder(config, tasks)
+            stack.enter_context(artifacts.locked(folder))
+            artifacts.sweep_leftovers(folder)
+            if not keep or not (folder / "config.toml").is_file() or only_relevance(folder):
+                artifacts.write_text(folder / "config.toml", to_toml(config.resolved()))
+            record_provenance(folder, config, tasks)
+        except BrodmannError as error:
+            _agree(folder, str(error))
+            raise
+        _agree(folder, None)
         yield folder
+
+
+def _agree(folder: Path, problem: str | None) -> None:
+    """Of several processes all stop where the first one has a problem with the folder, or where
+    they do not see the same one: each would train from what it sees, to numbers that mean nothing.
+    """
+    from brodmann.training.processes import everyones
+
+    world = int(os.environ.get("WORLD_SIZE", "1"))
+    if world == 1:
+        return
+    first, *_ = everyones(problem, world)
+    if first is not None:
+        raise InputError(first)
+    path = folder / "provenance.json"
+    seen = everyones(artifacts.digest(path.read_bytes()) if path.is_file() else None, world)
+    if len(set(seen)) > 1:
+        raise InputError(
+            f"{folder}: is not the same folder for all {world} processes: set 'output' to a disk "
+            "that their machines share"
+        )
 
 
 def trained(config: Config) -> None:

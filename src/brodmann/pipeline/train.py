@@ -56,7 +56,7 @@ def _check_combinations(config: Config, command: str) -> None:
         special = config.specialize is not None
         check_together(world, training.accumulation, special, training.sampling)
         make_weighting(training.aggregation)  # says so if torchjd is missing
-    if training.sharding is not None:
+    if training.sharding is not None and not is_trained(config):
         from brodmann.training.sharding import check_sharding
 
         check_sharding(
@@ -71,6 +71,12 @@ def _check_combinations(config: Config, command: str) -> None:
         )
 
 
+def is_trained(config: Config) -> bool:
+    from brodmann.models.stored import is_model_folder
+
+    return is_model_folder(config.folder / "model")
+
+
 def train(config: Config, base: Path, report: Any) -> Path:
     """Train, or go on with what was stopped, or do nothing when the model is there."""
     from brodmann.training.processes import is_main, together
@@ -83,14 +89,12 @@ def train(config: Config, base: Path, report: Any) -> Path:
 
 def prepare(config: Config, base: Path, report: Any) -> tuple[list[Task], Any]:
     """Tasks, and the model unless it is trained: what can be wrong, before anything is written."""
-    from brodmann.models.stored import is_model_folder
-
     check_methods(config)
     report("stage", {"text": "reading tasks"})
     tasks = tasks_of(config, base)
     report("tasks", {"tasks": tasks})
     check_folder(config, tasks)
-    if is_model_folder(config.folder / "model"):
+    if is_trained(config):
         return tasks, None
     report("stage", {"text": f"loading {config.model.backbone}"})
     model = build_model(config, tasks)
@@ -177,11 +181,13 @@ def train_in(
     branch_at: Sequence[float] = (),
     branch_from: Path | None = None,
 ) -> None:
+    from brodmann.models.stored import is_model_folder
     from brodmann.training.iat import IAT
     from brodmann.training.processes import is_main
     from brodmann.training.trainer import fit
 
-    if model is None:
+    # Looked for again now that the folder is ours: another process may have trained it meanwhile.
+    if model is None or is_model_folder(folder / "model"):
         report("done", {"text": "already trained", "folder": folder})
         return
     if config.off is not None and not config.off.train:
