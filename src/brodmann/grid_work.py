@@ -57,12 +57,13 @@ class Work:
         return {**facts, "expected": expected}
 
     def steps(self) -> tuple[int, int, int] | None:
-        """(first step of this sitting, step, steps) of its training, as far as its log says."""
+        """(first step, step, steps) of its training, as far as its log says: one that goes on from
+        another's has not begun at 0."""
         entries = read_lines(self.log)
-        starts = [entry for entry in entries if "start" in entry]
-        if not starts:
+        start = next((entry for entry in entries if "start" in entry), None)
+        if start is None:
             return None
-        return starts[-1]["step"], max(e.get("step", 0) for e in entries), starts[-1]["steps"]
+        return start["step"], max(e.get("step", 0) for e in entries), start["steps"]
 
     def is_finished(self) -> bool:
         """Whether its result is there, of the same data and with all that is asked for now."""
@@ -83,6 +84,7 @@ class Watch:
         self.began = time.monotonic()
         self.works = works
         self.written = {work.number: _changed(work.log) for work in works}  # before this sitting
+        self.before = {work.number: work.steps() for work in works}
         self.done: set[int] = set()
 
     def finished(self, work: Work) -> None:
@@ -102,7 +104,9 @@ class Watch:
         """Seconds, from what this sitting has done so far."""
         done = sum(_size(work) for work in self.works if work.number in self.done)
         for work, (first, step, steps) in self.running():
-            done += _size(work) * (step - first) / max(steps - first, 1)
+            before = self.before[work.number]
+            first = first if before is None else max(first, before[1])
+            done += _size(work) * max(0, step - first) / max(steps - first, 1)
         if not done:
             return None
         return (time.monotonic() - self.began) * (sum(map(_size, self.works)) / done - 1)

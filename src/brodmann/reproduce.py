@@ -315,6 +315,8 @@ def _related(
             else relate(config, base, report, by=by)
         )
     if "pairs" in ways:
+        pairs = read_json(Path(config.output) / f"{config.name}-pairs" / "grid.json")
+        found["cells"] = pairs["cells"]  # which tasks were hardly learnt
         found["attention"] = _attention_maps(config, base, found["pairs"], recipe.attention)
     return found
 
