@@ -8,7 +8,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from brodmann.recipes.tables import beside, caution, in_brackets
+from brodmann.recipes.tables import beside, caution, changed_words, in_brackets
 from brodmann.results import parameters_in_words
 
 
@@ -64,9 +64,13 @@ def plan_of_many_parts(plan: dict[str, Any]) -> Iterator[Any]:
     more = _beside(planned, spent) if took else []
     table.add_row("all", f"{plan['operations']:.2g}", duration(plan["seconds"]), *more)
     yield table
+    yield (
+        f"{plan['parameters'] / 1e6:.1f} M parameters; {plan['steps']:,} steps, "
+        f"{plan['tokens'] / 1e6:.2f} M tokens trained on"
+    )
     words = (
-        f"{plan['runs']} runs, {plan['calibrated']} of them measured (others differ in the seed "
-        f"alone); {plan['memory'] / 1e9:.2f} GB"
+        f"{plan['runs']} runs, {plan['calibrated']} of them measured (the others take the same "
+        f"steps); {plan['memory'] / 1e9:.2f} GB"
     )
     yield words + (f"; they reached {plan['reached'] / 1e9:.2f} GB" if plan.get("reached") else "")
 
@@ -141,7 +145,7 @@ def recipes_table(rows: list[dict[str, Any]]) -> Table:
         table.add_row(Text(recipe, "bold"), f"varies {varies}" if varies else "", "")
         for row in views:
             states = [*row["done"], *(f"{scale} (changed)" for scale in row["changed"])]
-            states += [f"{scale} (begun)" for scale in row["begun"]]
+            states += [f"{scale} ({s})" for s in ("begun", "failed") for scale in row[s]]
             table.add_row(f"  {row['name']}", row["shows"], ", ".join(states) or "–")
     return table
 
@@ -178,5 +182,9 @@ def reproduced_parts(document: dict[str, Any], width: int) -> Iterator[Any]:
         for place, row in enumerate(rows):
             table.add_row(escape(row), *(cells[column][place] for column in group))
         yield table
+    if document["changes"]:
+        yield Text(f"Not the recipe as it is: {changed_words(document)}.")
     if document["hardly_learnt"]:
         yield Text(caution(document))
+    if view["note"]:
+        yield Text(f"{view['note'][:1].upper()}{view['note'][1:]}.")

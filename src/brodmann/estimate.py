@@ -107,7 +107,7 @@ def estimate_run(label: str, config: Config, *, heads: bool, share: float = 1.0)
     return RunEstimate(
         label=label,
         fingerprint=config.fingerprint(),
-        steps=steps,
+        steps=round(steps * share),
         tokens=tokens * share,
         parameters=total,
         activated=activated,
@@ -220,7 +220,9 @@ def sized(task: Any, length: int) -> Sized:
     limit = {} if isinstance(task, str) or task.limit is None else task.limit
     limits = {"train": limit} if isinstance(limit, int) else limit
     train = entry.train_size(language) or 0
-    judged = entry.sizes.get("validation", 0) or entry.sizes.get("test", 0)
+    judged = entry.sizes.get("validation", 0)
+    if not judged and (not train or _judged_on_test(task)):
+        judged = entry.sizes.get("test", 0)
     if not (train and judged):  # one split is divided
         judged, train = round((train or judged) * SPLIT_OF_OWN), train or judged
     sizes = {"train": train, "validation": judged}
@@ -235,6 +237,15 @@ def sized(task: Any, length: int) -> Sized:
     texts = 1 if isinstance(task, str) or task.pair_of is None else 2
     tokens = texts * min(known[str(cut)], float(length)) if known else float(length)
     return Sized(name, entry.kind, entry.group, **sizes, tokens=tokens, assumed=known is None)
+
+
+def _judged_on_test(task: Any) -> bool:
+    """Whether its description takes the test split for validation."""
+    if isinstance(task, str):
+        return False
+    inner = task.pair_of if isinstance(task.pair_of, dict) else {}
+    splits = task.splits or inner.get("splits") or {}
+    return task.validation is not None or "validation" in splits
 
 
 def _entry(task: Any) -> tuple[catalogue.Entry, str]:

@@ -50,13 +50,16 @@ def make_plan(
         shares = own_shares(cells)
         mapped = config.grid.heads
         runs = [(c.label, c.config, mapped, share) for c, share in zip(cells, shares, strict=True)]
-        return _of_many(config, base, report, runs, speed)
+        took_each = [took(cell.config) for cell in cells]
+        return _of_many(config, base, report, runs, took_each, speed)
     if config.compare is not None:
-        return _of_many(config, base, report, arms_of(config), speed)
+        seeds = config.compare.seeds or [config.seed]
+        arms = [arm_config(config, arm, seed) for seed in seeds for arm in config.compare.arms]
+        return _of_many(config, base, report, arms_of(config), [took(arm) for arm in arms], speed)
     sections = (config.transfer, config.meta, config.adapt)
     fingerprint = digest(config.fingerprint(), *(s and s.model_dump() for s in sections))
     before = stored(config, fingerprint)
-    if before is not None and speed is None and (found := took(config.folder)) is not None:
+    if before is not None and speed is None and (found := took(config)) is not None:
         before["took"] = found
         report("plan", {"plan": before, "file": None})
         return before
@@ -183,12 +186,12 @@ def _of_many(
     base: Path,
     report: Any,
     runs: list[tuple[str, Config, bool, float]],
+    took_each: list[dict[str, Any] | None],
     speed: float | None,
 ) -> dict[str, Any]:
     """Runs that differ in the seed alone are measured once."""
     fingerprint = digest([(run.fingerprint(), heads, share) for _, run, heads, share in runs])
     before = stored(config, fingerprint)
-    took_each = [took(run.folder) for _, run, _, _ in runs]
     if before is not None and speed is None and any(took_each):
         report("plan of many", {"plan": _with_times(before, took_each), "file": None})
         return before
@@ -200,7 +203,12 @@ def _of_many(
         if key not in known:
             known[key] = measured(settings, base, report, heads=heads)
         found = known[key]
-        cell: dict[str, Any] = {"label": label}
+        cell: dict[str, Any] = {
+            "label": label,
+            "parameters": found["parameters"]["total"],
+            "steps": round(share * found["steps"]),
+            "tokens": share * found["tokens"]["training"],
+        }
         for kind in ("operations", "seconds"):
             cell[kind] = {k: v * (share if k == "training" else 1) for k, v in found[kind].items()}
         if speed is not None:
@@ -213,11 +221,14 @@ def _of_many(
         "cells": cells,
         "seconds": sum(sum(cell["seconds"].values()) for cell in cells),
         "operations": sum(sum(cell["operations"].values()) for cell in cells),
+        "parameters": max(cell["parameters"] for cell in cells),
+        "steps": sum(cell["steps"] for cell in cells),
+        "tokens": sum(cell["tokens"] for cell in cells),
         "memory": max(found["memory"]["process"] for found in known.values()),
     }
     file = None
     if speed is None:
-        file = plan_file(config)
+        file = plan_file(config, fingerprint)
         write_json(file, {**result, "fingerprint": fingerprint})
         _with_times(result, took_each)
     report("plan of many", {"plan": result, "file": file})

@@ -1,6 +1,6 @@
 """Plans of the papers' recipes at either scale: counted, without data, weights or hub."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +20,15 @@ from brodmann.estimate import (
 )
 from brodmann.grid_cells import cells_of
 from brodmann.pipeline.plan import check_speed
+from brodmann.pipeline.relate import FROM_RUN
 from brodmann.planning import arms_of, make_plan, own_shares
 from brodmann.recipes import PAPERS, Recipe, find, index, recipes
 from brodmann.relations import pairs_grid
-from brodmann.reproduce import configured
+from brodmann.reproduce import check_needs, configured, ways_of
 
 
 def recipes_named(name: str) -> list[Recipe]:
-    """One recipe, that of a table or figure, or all of a paper."""
+    """One recipe, that of a table or figure (as far as it takes it), or all of a paper."""
     of_paper = [
         recipe
         for recipe in recipes()
@@ -37,13 +38,20 @@ def recipes_named(name: str) -> list[Recipe]:
     if of_paper:
         return of_paper
     try:
-        return [find(name)[0]]
+        recipe, views = find(name)
+        ways = ways_of(recipe, views)
+        return [replace(recipe, relate=ways, from_data=bool(ways) and not _trains(ways))]
     except InputError:
         papers = [paper.lower() for paper in PAPERS]
         known = [*papers, *(recipe.name for recipe in recipes()), *index()]
         raise InputError(
             f"{name}: no such file, recipe or paper{did_you_mean(name, known)}"
         ) from None
+
+
+def _trains(ways: tuple[str, ...]) -> bool:
+    """Whether relating tasks in these ways takes trainings, or the data alone."""
+    return bool({"pairs", *FROM_RUN} & set(ways))
 
 
 def measure_recipe(
@@ -57,6 +65,9 @@ def measure_recipe(
 ) -> dict[str, Any]:
     """The recipe's plan from some of its steps, taken here with its data; once it has run, what it
     took beside it."""
+    check_needs(recipe, scale, output)
+    if recipe.from_data:
+        raise InputError(f"{recipe.name}: computed from the data, there is nothing to plan")
     config, base = configured(recipe, scale, output, overrides)
     if "pairs" in recipe.relate:
         config = _pairs(config)
@@ -141,6 +152,8 @@ class Counted:
 
 
 def _counted(recipe: Recipe, config: Config, scale: str) -> Counted:
+    if recipe.from_data:
+        return Counted(config, [])
     if config.adapt is not None:
         return _adapted(recipe, config, scale)
     if (section := config.transfer) is not None:  # from the models of another recipe

@@ -8,6 +8,7 @@ from brodmann.analysis.dissociation import undertrained
 from brodmann.arms import arm_config, run_arms
 from brodmann.artifacts import provenance, read_json, write_json, write_text
 from brodmann.config import Config, apply_override, checked_config, set_value
+from brodmann.data.sources import FEWER
 from brodmann.errors import InputError, RunError
 from brodmann.grid import run_grid
 from brodmann.grid_cells import cells_of, task_name
@@ -15,6 +16,7 @@ from brodmann.grid_work import Engine
 from brodmann.pipeline.relate import FROM_RUN
 from brodmann.pipeline.run import one_process
 from brodmann.pipeline.run_folder import machine_of
+from brodmann.recipe_relations import done_cells, related
 from brodmann.recipes import Recipe, View, find
 from brodmann.recipes.cells import case_key
 from brodmann.recipes.readers import READERS
@@ -48,12 +50,9 @@ def reproduce(
     config, base = configured(recipe, scale, output, overrides)
     if engine is not None and config.grid is None:
         raise InputError(f"--engine ray is for grids: {recipe.name} is none, it runs in order")
-    for needed in recipe.needs:
-        other = configured(find(needed)[0], scale, output, [])[0]
-        if not _is_there(other):
-            raise InputError(f"{recipe.name} starts from {needed}: `brodmann reproduce {needed}`")
-    if not any(override.startswith("data_dir=") for override in overrides):
-        _check_data(config, base)
+    changed_starts = check_needs(recipe, scale, output)
+    views = _that_can_be_made(views, config, report)
+    notes = _read_data(config, base, given=any(o.startswith("data_dir=") for o in overrides))
     ways = ways_of(recipe, views)
     found = run_recipe(recipe, config, base, report, engine, retries, ways)
     failed = list(found.get("failed", ()))
@@ -63,12 +62,12 @@ def reproduce(
     found["titles"] = titles_of(recipe, scale, output)
     found["benchmarks"] = benchmarks_of(config)
     runs = runs_of(recipe, config, scale, found, ways)
-    changes = changes_of(overrides)
+    changes = [*changes_of(overrides), *changed_starts]
     here = provenance()
     machine = {**machine_of(config), "git": here["git"], "started": here["started"]}
     documents = []
     for view in views:
-        own = runs if not view.arm else {k: v for k, v in runs.items() if k.startswith(view.arm)}
+        own = _runs_of_view(view, runs)
         document = described(
             view,
             recipe,
@@ -80,6 +79,7 @@ def reproduce(
             changes=changes,
             failed=failed,
             weak=hardly_learnt(found, view.arm),
+            data=notes,
         )
         file = table_file(output, view.name, scale, changed=bool(changes))
         write_json(file.with_suffix(".json"), document)
@@ -102,14 +102,68 @@ def limits(recipe: Recipe, scale: str, output: Path, overrides: list[str], limit
     return [f"tasks.{place}.limit={cut}" for place in range(len(tasks))]
 
 
-def _check_data(config: Config, base: Path) -> None:
-    """Datasets by name need a folder or the hub: better said now than by every run."""
+def _read_data(config: Config, base: Path, *, given: bool) -> list[str]:
+    """Where the data here are fewer than the official ones: it belongs to the table. Datasets by
+    name need a folder or the hub: better said now than by every run."""
     from brodmann.pipeline.train import tasks_of
 
     try:
-        tasks_of(config, base)
+        tasks = tasks_of(config, base)
     except InputError as error:
-        raise InputError(f"{error}; datasets: --data-dir FOLDER") from None
+        raise InputError(str(error) if given else f"{error}; datasets: --data-dir FOLDER") from None
+    return [note for task in tasks for note in task.notes if FEWER in note]
+
+
+def check_needs(recipe: Recipe, scale: str, output: Path) -> list[str]:
+    """What the recipe starts from must be there; where it was made with changed settings, that is a
+    change of this recipe too."""
+    changed = []
+    for needed in recipe.needs:
+        settings = configured(find(needed)[0], scale, output, [])[0]
+        if not _is_there(settings):
+            words = f"`brodmann reproduce {needed}{' --scale paper' if scale == 'paper' else ''}`"
+            raise InputError(f"{recipe.name} starts from {needed}: {words}")
+        if not _is_the_recipes_own(settings):
+            changed.append(f"the starts: {needed} was run with other settings")
+    return changed
+
+
+def _is_the_recipes_own(config: Config) -> bool:
+    """Whether what is there was run with the recipe's own settings."""
+    if config.grid is not None:
+        found = {cell["fingerprint"] for cell in done_cells(config.folder)}
+        return found <= {cell.fingerprint for cell in cells_of(config)}
+    expected = {config.fingerprint()}
+    if config.compare is not None:
+        seeds = config.compare.seeds or [config.seed]
+        arms = config.compare.arms
+        expected = {arm_config(config, arm, s).fingerprint() for arm in arms for s in seeds}
+    paths = config.folder.glob("**/provenance.json")
+    return all(read_json(path).get("fingerprint") in expected for path in paths)
+
+
+def _that_can_be_made(views: list[View], config: Config, report: Any) -> list[View]:
+    """Figure 3 of Li et al. needs brain data: better said before anything is trained."""
+    measured = config.folder / "similarity.json"
+    if measured.is_file() and "cnm" in read_json(measured):
+        return views
+    lacking = [view for view in views if view.reader == "link_cnm"]
+    if not lacking:
+        return views
+    words = (
+        f"{lacking[0].name}: needs the voxels of Pereira et al. 2018, which are not ours to ship: "
+        f"measure with `brodmann relate {config.folder} --by cnm --voxels FOLDER`, then again"
+    )
+    if len(lacking) == len(views):
+        raise InputError(words)
+    report("note", {"text": words})
+    return [view for view in views if view not in lacking]
+
+
+def _runs_of_view(view: View, runs: dict[str, str]) -> dict[str, str]:
+    if view.relate and not {"pairs", *FROM_RUN} & set(view.relate):
+        return {}  # from the data alone
+    return {k: v for k, v in runs.items() if not view.arm or k.startswith(view.arm)}
 
 
 def ways_of(recipe: Recipe, views: list[View]) -> tuple[str, ...]:
@@ -144,13 +198,8 @@ def changes_of(overrides: list[str]) -> list[str]:
 def _is_there(config: Config) -> bool:
     """Whether another recipe has left something to start from: a run, arms, a finished cell."""
     if config.grid is not None:
-        return (config.folder / "grid.json").is_file() and bool(_done(config.folder))
+        return (config.folder / "grid.json").is_file() and bool(done_cells(config.folder))
     return config.folder.is_dir()
-
-
-def _done(folder: Path) -> list[dict[str, Any]]:
-    """The finished cells of a grid."""
-    return [cell for cell in read_json(folder / "grid.json")["cells"] if cell["state"] == "done"]
 
 
 def configured(
@@ -223,7 +272,8 @@ def runs_of(
     if ways and not {"pairs", *FROM_RUN} & set(ways):
         return runs  # from the data alone
     if config.grid is not None:
-        runs = {cell["label"]: cell["fingerprint"] for cell in found["cells"]}
+        done = [cell for cell in found["cells"] if cell["state"] == "done"]
+        runs = {cell["label"]: cell["fingerprint"] for cell in done}
     elif config.compare is not None:
         runs = {
             f"{arm}, seed {seed}": arm_config(config, arm, seed).fingerprint()
@@ -241,9 +291,12 @@ def runs_of(
         other = find(needed)[0]
         settings = configured(other, scale, Path(config.output), [])[0]
         if settings.grid is not None:  # whose runs stand with those of all grids
-            cells = _done(settings.folder)
+            cells = done_cells(settings.folder)
             runs |= {f"{needed}: {cell['label']}": cell["fingerprint"] for cell in cells}
+        starts = config.transfer.starts.values() if config.transfer is not None else ()
         for path in sorted(settings.folder.glob("**/provenance.json")):
+            if starts and path.parent.name not in {Path(start).name for start in starts}:
+                continue
             runs[f"{needed}: {path.parent.name}"] = read_json(path).get("fingerprint", "")
     return runs
 
@@ -259,7 +312,7 @@ def run_recipe(
 ) -> dict[str, Any]:
     """By the command that its configuration is for; what that command gives."""
     if recipe.relate:
-        return _related(recipe, config, base, report, ways)
+        return related(recipe, config, base, report, ways)
     if config.compare is not None:
         found = {**run_arms(config, base, report), "folder": config.folder}
         found["splits"] = {
@@ -281,83 +334,3 @@ def run_recipe(
         return transfer(config, base, report)
     summary = run_grid(config, base, report, engine=engine, retries=retries)
     return {**summary, "output": config.output}
-
-
-def _related(
-    recipe: Recipe, config: Config, base: Path, report: Any, ways: tuple[str, ...]
-) -> dict[str, Any]:
-    """By their data or by trainings of pairs; or between encoders that are trained first."""
-    from brodmann.pipeline.evaluate import evaluate
-    from brodmann.pipeline.relate import relate
-    from brodmann.pipeline.train import train
-    from brodmann.relations import relate_pairs
-
-    found: dict[str, Any] = {}
-    suffix = "-paper" if config.name.endswith("-paper") else ""
-    if any(by in FROM_RUN for by in ways):
-        train(config, base, report)
-    if "covsim" in ways:
-        scores = evaluate(config, base, report)["splits"]["validation"]
-        found["scores"] = {task: entry["score"] for task, entry in scores.items()}
-    if "single_trained" in recipe.needs:
-        alone = read_json(Path(config.output) / f"single-trained{suffix}" / "metrics.json")
-        scores = alone["splits"]["validation"]
-        found["single"] = {task: entry["score"] for task, entry in scores.items()}
-    if "dse" in ways:
-        found["joint"] = _done(Path(config.output) / f"five-tasks{suffix}")
-        dual = Path(config.output) / f"pairs{suffix}"
-        if (dual / "grid.json").is_file():  # `brodmann reproduce pairs` was here
-            found["dual"] = _done(dual)
-    for by in ways:
-        found[by] = (
-            relate_pairs(config, base, report, limit=0)  # a recipe has limits of its own
-            if by == "pairs"
-            else relate(config, base, report, by=by)
-        )
-    if "pairs" in ways:
-        pairs = read_json(Path(config.output) / f"{config.name}-pairs" / "grid.json")
-        found["cells"] = pairs["cells"]  # which tasks were hardly learnt
-        found["attention"] = _attention_maps(config, base, found["pairs"], recipe.attention)
-    return found
-
-
-def _attention_maps(
-    config: Config, base: Path, pairs: dict[str, Any], named: dict[str, list[str]]
-) -> dict[str, Any]:
-    """Of a helpful and a harmful pair: every head's maps in the task's own model and in the pair's,
-    by their mean cosine. They are those `named`, where their tasks are here, or else the pairs that
-    help and harm most."""
-    from brodmann.models.attention_maps import attention_map_similarity
-    from brodmann.models.multitask import MultiTaskModel
-    from brodmann.pipeline.train import tasks_of
-
-    tasks = {task.name: task for task in tasks_of(config, base)}
-    names, matrix = pairs["tasks"], pairs["matrix"]
-    gains = {
-        (a, b): (matrix[i][j] + matrix[j][i]) / 2
-        for i, a in enumerate(names)
-        for j, b in enumerate(names)
-        if i < j and matrix[i][j] is not None and matrix[j][i] is not None
-    }
-    if not gains:
-        raise InputError("attention maps: no pair of tasks has a relevance both ways")
-    summary = read_json(Path(config.output) / f"{config.name}-pairs" / "grid.json")
-    models = {
-        frozenset(cell["splits"]["validation"]): Path(config.output) / "cells" / cell["fingerprint"]
-        for cell in summary["cells"]
-    }
-
-    def loaded(*own: str) -> Any:
-        return MultiTaskModel.from_pretrained(models[frozenset(own)] / "model")
-
-    found: dict[str, Any] = {}
-    for title, extreme in (("helpful", max), ("harmful", min)):
-        own = {one for one in gains if set(one) == set(named.get(title, ()))}
-        pair = own.pop() if own else extreme(gains, key=gains.__getitem__)
-        together = loaded(*pair)
-        maps = {
-            name: attention_map_similarity(loaded(name), together, tasks[name]).tolist()
-            for name in pair
-        }
-        found[title] = {"gain": gains[pair], "maps": maps}
-    return found

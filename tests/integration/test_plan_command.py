@@ -111,6 +111,8 @@ def test_a_grid_is_measured_once_for_all_seeds(tmp_path: Path, command: Command)
     assert (code, err) == (0, "")
     plan = json.loads(out)
     assert plan["runs"] == 6 and plan["calibrated"] == 2
+    assert plan["steps"] == sum(cell["steps"] for cell in plan["cells"]) > 0
+    assert plan["parameters"] > 0 and plan["tokens"] > 0
     seconds = [sum(cell["seconds"].values()) for cell in plan["cells"]]
     assert plan["seconds"] == pytest.approx(sum(seconds))
 
@@ -144,8 +146,15 @@ def test_cells_that_share_steps_count_them_once(tmp_path: Path, command: Command
 def test_a_plan_of_other_settings_is_made_anew(tmp_path: Path, command: Command) -> None:
     config = written(tmp_path)
     assert command("plan", config)[0] == 0 and command("run", config)[0] == 0
+    kept = json.loads(command("plan", config, "--json")[1])["seconds"]
     code, out, _ = command("plan", config, "--set", "training.epochs=4", "--json")
-    assert code == 0 and json.loads(out)["evaluations"] == 4
+    other = json.loads(out)
+    assert code == 0 and other["evaluations"] == 4
+    assert other["took"] is None  # what the run took is not of these settings
+    again = json.loads(command("plan", config, "--json")[1])
+    assert again["seconds"] == kept and again["took"] is not None  # nor is its plan lost
+    code, _, err = command("plan", config, "--output", tmp_path)
+    assert code == 2 and "--output is for a recipe" in err
 
 
 def test_arms_share_their_first_steps(tmp_path: Path, command: Command) -> None:

@@ -126,6 +126,7 @@ def test_differences_and_the_table(tmp_path: Path) -> None:
         changes=[],
         failed=[],
         weak={},
+        data=[],
     )
     assert document["differences"] == {
         first: {"average": pytest.approx(-4.61), "task σ": pytest.approx(-7.41)}
@@ -198,6 +199,49 @@ def test_a_recipe_is_planned_here_and_then_what_it_took(tmp_path: Path, command:
     assert code == 2 and "--data-dir is for a recipe" in err
 
 
+def test_starts_with_other_settings_are_a_change(tmp_path: Path, command: Command) -> None:
+    """What was only tried out does not pass into a table that is called done; and what a table was
+    computed from are its starts, not all that stands beside them."""
+    small = (*QUICK, "--output", tmp_path)
+    words = ("reproduce", "spec-table6", "--output", tmp_path, "--scale", "paper")
+    code, _, err = command(*words)
+    assert code == 2 and "`brodmann reproduce iat --scale paper`" in err
+    arms = ("--set", "compare.arms=['multi', 'iat', 'random']", "--set", "compare.seeds=[0]")
+    quick = ("--set", "map.examples=8", "--set", "specialize.examples=8")
+    assert command("reproduce", "iat", *small, *arms, *quick, *tasks("a", "b"))[0] == 0
+    few = ("--set", "transfer.examples=[4]", "--set", "transfer.seeds=1")
+    few += ("--set", "transfer.epochs=1", *tasks("scitail", "imdb"))
+    code, _, err = command("reproduce", "spec-table6", *small, *few)
+    assert code == 0, err
+    document = made(tmp_path, "spec-table6")
+    assert document["changes"][-1] == "the starts: iat was run with other settings"
+    assert {k.partition(": ")[2] for k in document["runs"] if ": " in k} == {
+        "multi-seed0", "iat-seed0",
+    }  # fmt: skip
+    words = ("plan", "spec-table6", "--data-dir", tmp_path, "--output", tmp_path / "none")
+    code, _, err = command(*words)
+    assert code == 2 and "transfer starts from iat" in err
+
+
+def test_brain_data_are_asked_for_before_anything_is_trained(
+    tmp_path: Path, command: Command
+) -> None:
+    (tmp_path / "five-tasks").mkdir()
+    cells = [{"state": "done", "fingerprint": "abc", "label": "one"}]
+    write_json(tmp_path / "five-tasks" / "grid.json", {"cells": cells})
+    code, _, err = command("reproduce", "spec-figure3", "--output", tmp_path, *QUICK)
+    assert code == 2 and "needs the voxels of Pereira et al. 2018" in err
+    assert not (tmp_path / "five-single").exists()
+
+
+def test_a_damaged_table_does_not_hide_the_others(tmp_path: Path, command: Command) -> None:
+    (tmp_path / "reproduced").mkdir()
+    (tmp_path / "reproduced" / "spec-table3-mini.json").write_text("{", encoding="utf-8")
+    code, out, _ = command("reproduce", "--output", tmp_path, "--json")
+    rows = {row["name"]: row for row in json.loads(out)}
+    assert code == 0 and rows["spec-table3"]["failed"] == ["mini"] and len(rows) > 50
+
+
 def test_failed_runs_are_said(
     tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -263,6 +307,7 @@ def test_wide_tables_are_printed_in_parts() -> None:
     _, (view,) = find("mesh-table1")
     ours = {arm: dict.fromkeys(row, 33.3) for arm, row in view.paper.items()}
     document = {"view": asdict(view), "ours": ours, "hardly_learnt": {"pa-en": "3 of 3 runs"}}
+    document["changes"] = ["seed=3", "the starts: iat was run with other settings"]
     to = io.StringIO()
     console = Console(file=to, width=80)
     for part in reproduced_parts(document, 80):
@@ -272,6 +317,8 @@ def test_wide_tables_are_printed_in_parts() -> None:
     for task, theirs in view.paper["random_only"].items():
         assert task in text and f"33.3 ({theirs:.1f}, {33.3 - theirs:+.1f})" in text
     assert "pa-en (3 of 3 runs)" in text
+    words = "Not the recipe as it is: changed by `--set seed=3`; the starts: iat was run with other"
+    assert words in " ".join(text.split())
 
 
 def test_parts_of_ca_mtl(tmp_path: Path, command: Command) -> None:

@@ -15,7 +15,7 @@ from brodmann.estimate import estimate_run, sized
 from brodmann.models.backbone import load_backbone
 from brodmann.models.multitask import MultiTaskModel
 from brodmann.models.shapes import KNOWN, Shape, encoder_counts
-from brodmann.recipe_plans import estimate_recipes
+from brodmann.recipe_plans import estimate_recipes, recipes_named
 from brodmann.recipes import find, recipes
 from brodmann.reproduce import configured
 
@@ -108,6 +108,23 @@ def test_new_tasks_count_what_adapt_does() -> None:
     run = estimate_run("one", config, heads=False)
     expected = 1.1 * run.operations["training"] + 7 * run.operations["evaluation"]
     assert len(start.tasks) == 4 and row["operations"] == pytest.approx(expected)
+
+
+def test_a_table_is_planned_as_far_as_it_takes_its_recipe() -> None:
+    (words,) = recipes_named("hmnet-table2")
+    (row,) = estimate_recipes([words], quiet, scale="paper", speed=1e14)["recipes"]
+    assert (row["runs"], row["operations"]) == (0, 0)  # from the data alone
+    (pairs,) = recipes_named("hmnet-table3")
+    (row,) = estimate_recipes([pairs], quiet, scale="paper", speed=1e14)["recipes"]
+    assert row["runs"] == 13 + 13 * 12 // 2
+
+
+def test_what_has_no_validation_split_is_divided() -> None:
+    """As loading does it: IMDB's test set is not its validation set, unless somebody says so."""
+    imdb = sized("imdb", 64)
+    assert (imdb.train, imdb.validation) == (25000, 2500)
+    given = TaskDescription.model_validate({"use": "imdb", "splits": {"validation": "test"}})
+    assert sized(given, 64).validation == 25000
 
 
 def test_transfer_is_counted_on_the_model_it_starts_from() -> None:

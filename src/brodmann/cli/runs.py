@@ -261,7 +261,9 @@ def plan(
     data_dir: Annotated[
         Path | None, typer.Option(help="datasets of a recipe: some of its steps are measured here")
     ] = None,
-    output: Annotated[Path, typer.Option(help="of a recipe: where its runs go")] = Path("runs"),
+    output: Annotated[
+        Path | None, typer.Option(help="of a recipe: where its runs go (runs)")
+    ] = None,
     overrides: Overrides = None,
     as_json: Json = False,
 ) -> None:
@@ -287,15 +289,15 @@ def plan(
                     named[0],
                     report,
                     scale=scale or "mini",
-                    output=output,
+                    output=output or Path("runs"),
                     overrides=changes,
                     speed=speed,
                 )
         if as_json:
             print(json.dumps(result))
         return
-    if scale is not None or data_dir is not None:
-        option = "--data-dir" if scale is None else "--scale"
+    given = {"--scale": scale, "--data-dir": data_dir, "--output": output}
+    if option := next((name for name, value in given.items() if value is not None), None):
         raise InputError(f"{option} is for a recipe, table or paper: a configuration has its own")
     settings, base = loaded(config, overrides)
     with view(as_json) as report:

@@ -28,6 +28,8 @@ from brodmann.errors import InputError
 Tables = dict[str, Table]
 HUB_KEYS = ("hub", "hub_config", "hub_revision")
 
+FEWER = "fewer rows than the official set"
+
 
 @dataclass
 class Loading:
@@ -306,7 +308,7 @@ def _fewer_than_official(
         for split, table in tables.items()
         if len(table.rows) < official.get(split, 0)
     ]
-    return [f"{name}: fewer rows than the official set: {', '.join(fewer)}"] if fewer else []
+    return [f"{name}: {FEWER}: {', '.join(fewer)}"] if fewer else []
 
 
 def raw_split(entry: Entry, split: str, loading: Loading) -> tuple[Entry, Table]:

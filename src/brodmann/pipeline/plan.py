@@ -1,6 +1,6 @@
 """What a run will take before it runs, and afterwards how far off that was.
 
-The plan goes to `output/name.plan.json`, beside the run folder.
+The plan goes to `output/name.<fingerprint>.plan.json`, beside the run folder.
 """
 
 import math
@@ -11,7 +11,7 @@ from typing import Any
 from brodmann.analysis.iap import forward_passes
 from brodmann.analysis.importance import passes
 from brodmann.artifacts import provenance, read_json, read_lines, write_json
-from brodmann.config import Config
+from brodmann.config import Config, load_config
 from brodmann.data.tasks import Task
 from brodmann.errors import InputError
 from brodmann.pipeline.evaluate import judged_splits
@@ -20,8 +20,9 @@ from brodmann.pipeline.train import build_model, check_methods, tasks_of
 FINISHED = ("metrics.json", "transfer.json", "meta.json")
 
 
-def plan_file(config: Config) -> Path:
-    return config.folder.with_name(f"{config.folder.name}.plan.json")
+def plan_file(config: Config, fingerprint: str) -> Path:
+    """Beside the run folder; other settings have a plan of their own."""
+    return config.folder.with_name(f"{config.folder.name}.{fingerprint[:8]}.plan.json")
 
 
 def shown(
@@ -36,9 +37,9 @@ def shown(
             stage: operations / speed for stage, operations in found["operations"].items()
         }
     else:
-        file = plan_file(config)
+        file = plan_file(config, fingerprint)
         write_json(file, {**found, "fingerprint": fingerprint})
-        found["took"] = took(config.folder)
+        found["took"] = took(config)
     report("plan", {"plan": found, "file": file})
     return found
 
@@ -164,9 +165,14 @@ def _share_of_examples(config: Config, task: Task) -> float:
     return 1.0 if wanted is None else min(size, wanted) / size
 
 
-def took(folder: Path) -> dict[str, Any] | None:
-    """Seconds a stage and the highest memory of a finished run or study, from its log."""
+def took(config: Config) -> dict[str, Any] | None:
+    """Seconds a stage and the highest memory of a finished run or study, from its log; none of one
+    that was run with other settings."""
+    folder = config.folder
     if not any((folder / name).is_file() for name in FINISHED):
+        return None
+    stored = folder / "config.toml"
+    if not stored.is_file() or load_config(stored)[0].fingerprint() != config.fingerprint():
         return None
     stages: dict[str, float] = {}
     memory = 0
@@ -180,6 +186,6 @@ def took(folder: Path) -> dict[str, Any] | None:
 
 def stored(config: Config, fingerprint: str) -> dict[str, Any] | None:
     """An earlier plan of the same."""
-    path = plan_file(config)
+    path = plan_file(config, fingerprint)
     found: dict[str, Any] | None = read_json(path) if path.is_file() else None
     return found if found is not None and found.get("fingerprint") == fingerprint else None

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from brodmann.artifacts import read_json
+from brodmann.errors import InputError
 from brodmann.recipes import PAPERS, Numbers, Recipe, View, index, recipes
 
 SCALES = ("mini", "paper")
@@ -24,11 +25,12 @@ def described(
     changes: list[str],
     failed: list[str],
     weak: dict[str, str],
+    data: list[str],
 ) -> dict[str, Any]:
     """Our numbers, the paper's, their differences, and where ours come from.
 
     `runs` is each one's fingerprint; `weak` are the tasks that were hardly learnt, with in how many
-    of the runs.
+    of the runs; `data` says where there are fewer than the official ones.
     """
     differences: Numbers = {}
     for row, columns in view.paper.items():
@@ -49,6 +51,7 @@ def described(
         "changes": changes,
         "failed": failed,
         "hardly_learnt": weak,
+        "data": data,
     }
 
 
@@ -72,10 +75,11 @@ def as_markdown(document: dict[str, Any]) -> str:
         ]
         lines.append(f"| {row} | " + " | ".join(cells) + " |")
     if document["changes"]:
-        changes = ", ".join(f"`--set {change}`" for change in document["changes"])
-        lines += ["", f"**Not the recipe as it is**: changed by {changes}."]
+        lines += ["", f"**Not the recipe as it is**: {changed_words(document)}."]
     if document["failed"]:
         lines += ["", f"**Without {len(document['failed'])} runs that failed.**"]
+    if document["data"]:
+        lines += ["", f"Data: {'; '.join(document['data'])}."]
     if document["hardly_learnt"]:
         lines += ["", caution(document)]
     if view["note"]:
@@ -97,7 +101,8 @@ def beside(mine: float | None, theirs: float | None) -> str:
     first = "–" if mine is None else _short(mine)
     if theirs is None:
         return first
-    difference = "" if mine is None else f", {_signed(mine - theirs)}"
+    fine = mine is not None and max(abs(mine), abs(theirs)) < 1
+    difference = "" if mine is None else f", {_signed(mine - theirs, 2 if fine else 1)}"
     return f"{first} ({_short(theirs)}{difference})"
 
 
@@ -108,6 +113,14 @@ def in_brackets(view: Mapping[str, Any]) -> str:
     return "Ours, and in brackets the paper's and the difference."
 
 
+def changed_words(document: Mapping[str, Any]) -> str:
+    """Settings by --set, or runs that it starts from."""
+    given = [change for change in document["changes"] if "=" in change]
+    others = [change for change in document["changes"] if "=" not in change]
+    settings = ", ".join(f"`--set {change}`" for change in given)
+    return "; ".join([*([f"changed by {settings}"] if given else []), *others])
+
+
 def caution(document: Mapping[str, Any]) -> str:
     weak = ", ".join(f"{task} ({runs})" for task, runs in document["hardly_learnt"].items())
     return (
@@ -116,8 +129,8 @@ def caution(document: Mapping[str, Any]) -> str:
     )
 
 
-def _signed(difference: float) -> str:
-    return f"{difference:+,}" if isinstance(difference, int) else f"{difference:+.1f}"
+def _signed(difference: float, places: int) -> str:
+    return f"{difference:+,}" if isinstance(difference, int) else f"{difference:+.{places}f}"
 
 
 def _short(value: float) -> str:
@@ -129,7 +142,7 @@ def _short(value: float) -> str:
 
 def listed(output: Path) -> list[dict[str, Any]]:
     """Every table and figure: what it shows, its recipe, and at which scales it is done, done with
-    settings changed by --set (not the recipe's own numbers), or begun."""
+    settings changed by --set (not the recipe's own numbers), begun, or with runs that failed."""
     made = {view.name: (recipe, view) for recipe in recipes() for view in recipe.views}
     rows = []
     for name in dict.fromkeys([*index(), *made]):
@@ -143,7 +156,8 @@ def listed(output: Path) -> list[dict[str, Any]]:
                 "varies": recipe.varies if recipe else None,
                 "done": [scale for scale, state in states.items() if state == "done"],
                 "changed": [scale for scale, state in states.items() if state == "changed"],
-                "begun": [scale for scale, state in states.items() if state in ("begun", "failed")],
+                "begun": [scale for scale, state in states.items() if state == "begun"],
+                "failed": [scale for scale, state in states.items() if state == "failed"],
             }
         )
     return rows
@@ -153,7 +167,10 @@ def _state(output: Path, name: str, recipe: Recipe | None, scale: str) -> str:
     for changed, state in ((False, "done"), (True, "changed")):
         path = table_file(output, name, scale, changed=changed).with_suffix(".json")
         if path.is_file():
-            return "failed" if read_json(path).get("failed") else state
+            try:
+                return "failed" if read_json(path).get("failed") else state
+            except InputError:  # a damaged table is none, and the others are still there
+                return "failed"
     folder = "" if recipe is None else recipe.folder + ("-paper" if scale == "paper" else "")
     runs = (output / folder, output / f"{folder}-pairs")
     return "begun" if folder and any(path.is_dir() for path in runs) else ""

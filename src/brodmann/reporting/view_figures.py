@@ -10,6 +10,7 @@ from brodmann.reporting.figures import short
 
 Numbers = dict[str, dict[str, float | None]]  # row → column → value
 SHADES = ("#1f4e79", "#c0392b", "#4a7c59", "#b8860b", "#6c5b7b", "#557a95", "#8c564b", "#555555")
+STYLES = ("-", "--", "-.")
 NO_PAIR = ("Pearson r, p", "Spearman ρ, p")  # how rows under the pairs begin
 LEAST_RANGE = 0.02  # of an axis of lines
 SPREAD = "± seeds"  # a column: the standard deviation of the average, or of D
@@ -72,11 +73,12 @@ def _lines(
     """A line a row over the columns in their order; the paper's dotted."""
     for place, row in enumerate(rows):
         shade = SHADES[place % len(SHADES)]
-        for numbers, style in ((ours, "-"), (paper, ":")):
+        own = STYLES[place // len(SHADES) % len(STYLES)]  # more lines than shades
+        for numbers, style in ((ours, own), (paper, ":")):
             values = [numbers.get(row, {}).get(column) for column in columns]
             if any(value is not None for value in values):
                 axes.plot(range(len(columns)), _numbers(values), style, marker="o", markersize=3,
-                          color=shade, label=short(row, 36) if style == "-" else None)  # fmt: skip
+                          color=shade, label=short(row, 36) if style == own else None)  # fmt: skip
     axes.set_xticks(range(len(columns)), [short(c) for c in columns], fontsize=7, parse_math=False)
     _legend(axes)
 

@@ -89,6 +89,7 @@ def calibrate(loop: Loop, progress: Callable[[int], None] | None = None) -> Cali
         tokens = int(sizes.sum())
         seconds = sum(took) / measured * tokens
     read, mapped, read_operations = _reading(loop)
+    _read_longest(loop)
     trained = sum(p.numel() for p in loop.model.parameters() if p.requires_grad)
     total = sum(p.numel() for p in loop.model.parameters())
     return Calibration(
@@ -168,6 +169,18 @@ def _of_one_batch(loop: Loop, batch: Batch) -> tuple[int, float]:
         torch.stack([losses.float().mean() for losses in outputs.losses]).sum().backward()  # type: ignore[no-untyped-call]
     loop.model.zero_grad(set_to_none=True)
     return sum(kept.values()), counter.get_total_flops() / batch.inputs["input_ids"].numel()
+
+
+def _read_longest(loop: Loop) -> None:
+    """The largest batch of an evaluation, for the memory that it takes."""
+    size = loop.options.evaluation_batch_size
+    for task in loop.tasks:
+        encoded = loop.train_sets[task.name]
+        items = np.argsort(-encoded.lengths(), kind="stable")[:size]
+        longest = encoded.only(np.unique(encoded.item_example[items]))
+        item_outputs(
+            loop.model, task.name, longest, batch_size=size, precision=loop.options.precision
+        )
 
 
 def _reading(loop: Loop) -> tuple[float, float, float]:
