@@ -98,6 +98,20 @@ def test_a_trained_runs_folder_is_left_alone(
     assert code == 2 and "[transfer]: this configuration is for `brodmann transfer`" in err
 
 
+def test_fewer_seeds_than_are_there_are_the_same_for_all_starts(
+    config: Path, tmp_path: Path, command: Command
+) -> None:
+    assert command("transfer", config)[0] == 0
+    code, out, _ = command("transfer", config, "--set", "transfer.seeds=[2,1,2]", "--json")
+    table = json.loads(out)["tasks"]["topic"]
+    counts = {
+        amount: {len(e["scores"]) for e in starts.values()} for amount, starts in table.items()
+    }
+    assert code == 0 and counts == {"4": {2}, "8": {1}, "50 %": {2}}
+    lines = (tmp_path / "runs" / "few" / "transfer.jsonl").read_text("utf-8").splitlines()
+    assert len(lines) == 17  # nothing that was measured is thrown away
+
+
 def test_a_plan_and_then_what_it_took(config: Path, tmp_path: Path, command: Command) -> None:
     code, out, err = command("plan", config, "--json")
     assert (code, err) == (0, "")

@@ -56,6 +56,9 @@ def transfer(config: Config, base: Path, report: Any) -> dict[str, Any]:
         with timed(folder, "transfer"):
             _train_all(folder, config, tasks, starts, amounts, seeds, rows, signals, report)
         names = [str(amount) for amount in amounts]
+        # What an earlier command with more seeds has left would set unlike means side by side.
+        counts = dict(zip(names, seeds, strict=True))
+        rows = [row for row in rows if row["seed"] < counts.get(row["amount"], 0)]
         summary = {
             "settings": settings,
             "tasks": {
