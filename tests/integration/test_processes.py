@@ -57,7 +57,11 @@ def test_ctrl_c_saves_and_the_same_command_goes_on(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("sampling", "architecture"),
-    [("proportional", "hmnet"), ("sqrt", "shared"), ("uncertainty", "ca_mtl")],
+    [
+        ("sqrt", "shared"),
+        pytest.param("proportional", "hmnet", marks=pytest.mark.slow),
+        pytest.param("uncertainty", "ca_mtl", marks=pytest.mark.slow),
+    ],
 )
 def test_two_processes_match_one_with_the_doubled_batch(
     tmp_path: Path, sampling: str, architecture: str

@@ -51,6 +51,7 @@ def test_real_tasks_reach_their_scores(tmp_path: Path, command: Command) -> None
     assert scores["sst2"] > 0.82 and scores["qnli"] > 0.78, scores
 
 
+@pytest.mark.slow
 def test_known_structure_is_found_in_the_heads() -> None:
     """Twins share their heads; tasks that share nothing separate, both ways."""
     import brodmann as bm
