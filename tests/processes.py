@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -58,16 +59,21 @@ def finish(*words: object, cwd: Path | None = None, **environment: str) -> tuple
     return process.returncode, out, err
 
 
-def wait_for_line(log: Path, step: int, process: subprocess.Popen[str]) -> None:
-    """Until the log has reached `step`; the run logs every tenth step."""
-    for _ in range(1200):
-        if log.is_file() and any(
-            f'"step": {number}' in log.read_text(encoding="utf-8") for number in (step,)
-        ):
+def wait_until(reached: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+    """While the process runs, and at most three minutes: busy machines are slow to start one."""
+    for _ in range(3600):
+        if reached():
             return
         assert process.poll() is None, process.communicate()
         time.sleep(0.05)
-    raise AssertionError("the run did not get there in a minute")
+    process.kill()
+    raise AssertionError("the run did not get there in three minutes")
+
+
+def wait_for_line(log: Path, step: int, process: subprocess.Popen[str]) -> None:
+    """Until the log has reached `step`; the run logs every tenth step."""
+    line = f'"step": {step},'
+    wait_until(lambda: log.is_file() and line in log.read_text(encoding="utf-8"), process)
 
 
 def weights(folder: Path, name: str) -> dict[str, Any]:

@@ -82,10 +82,7 @@ def arm_config(config: Config, arm: str, seed: int) -> Config:
     values.pop("compare", None)
     values.pop("grid", None)
     special = values.pop("specialize", {})
-    values["tasks"] = [
-        task if isinstance(task, str) else task.model_dump(exclude_unset=True)
-        for task in config.tasks
-    ]
+    values["tasks"] = config.given_tasks()
     if arm == "single":  # every encoder sees its own data as often as in a run of its own
         values["model"] |= {"architecture": "single", "parameters": {}}  # of the other architecture
         values["training"] |= {"sampling": "proportional", "sampling_parameters": {}}

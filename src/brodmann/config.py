@@ -270,6 +270,10 @@ class Config(Section):
             exclude.add("model")
         return self.model_dump(exclude_none=True, exclude_defaults=False, exclude=exclude)
 
+    def given_tasks(self) -> list[Any]:
+        """As they were written: names, or tables without what was left to its default."""
+        return [t if isinstance(t, str) else t.model_dump(exclude_unset=True) for t in self.tasks]
+
     def portable(self) -> dict[str, Any]:
         """All settings but where things stand on this machine."""
         return {k: v for k, v in self.resolved().items() if k not in ("output", "data_dir")}

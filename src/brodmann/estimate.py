@@ -26,9 +26,9 @@ from brodmann.errors import InputError
 from brodmann.grid_cells import task_name
 from brodmann.models.shapes import Shape, encoder_counts
 from brodmann.pipeline.plan import evaluations_of
+from brodmann.training.transfer import LARGEST_BATCH
 
 SPLIT_OF_OWN = 0.1  # of the training data is held out where a task has no validation split
-LARGEST_BATCH = 32  # of few-shot trainings
 AHP_STEPS, AHP_BATCH = 50, 32  # of every transfer of the tournament
 
 

@@ -63,8 +63,9 @@ def run_grid(
         execute = stack.enter_context((engine or in_order)(report)) if waiting else None
         stack.enter_context(locked(folder))
         write_text(folder / "grid.toml", to_toml(config.resolved()))
+        left = {work.number for work in waiting}
         for work in works:
-            if work not in waiting:
+            if work.number not in left:
                 report("cell", work.facts("there"))
         for _ in range(1 + retries):
             if execute is None or not waiting:

@@ -87,11 +87,7 @@ def task_name(task: Any) -> str:
 def _cell(config: Config, group: list[str], varied: dict[str, Any]) -> Cell:
     values = config.resolved()
     values.pop("grid", None)
-    values["tasks"] = [
-        task if isinstance(task, str) else task.model_dump(exclude_unset=True)
-        for task in config.tasks
-        if task_name(task) in group
-    ]
+    values["tasks"] = [task for task in config.given_tasks() if task_name(task) in group]
     for key, value in varied.items():
         set_value(values, key, value, f"{key}={value}")
     values |= {"output": str(Path(config.output) / CELLS), "name": "cell"}

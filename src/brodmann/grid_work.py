@@ -100,10 +100,11 @@ class Watch:
             and (steps := work.steps()) is not None
         ]
 
-    def left(self) -> float | None:
+    def left(self, running: list[tuple[Work, tuple[int, int, int]]] | None = None) -> float | None:
         """Seconds, from what this sitting has done so far."""
+        running = self.running() if running is None else running
         done = sum(_size(work) for work in self.works if work.number in self.done)
-        for work, (first, step, steps) in self.running():
+        for work, (first, step, steps) in running:
             before = self.before[work.number]
             first = first if before is None else max(first, before[1])
             done += _size(work) * max(0, step - first) / max(steps - first, 1)
@@ -118,7 +119,7 @@ class Watch:
             "running": [(work.cell.label, (step, steps)) for work, (_, step, steps) in running],
             "done": len(self.done),
             "waiting": len(self.works) - len(self.done) - len(running),
-            "left": self.left(),
+            "left": self.left(running),
         }
 
 

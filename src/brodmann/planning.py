@@ -11,7 +11,7 @@ from brodmann.arms import FROM_THE_START, OFF, VARIANTS, arm_config
 from brodmann.artifacts import digest, write_json
 from brodmann.config import Config, SpecializeSection
 from brodmann.errors import InputError
-from brodmann.estimate import LARGEST_BATCH, Sized, few_shot, meta_learning, starts_scored
+from brodmann.estimate import Sized, few_shot, meta_learning, starts_scored
 from brodmann.grid_cells import Cell, cells_of, shared_beginnings, specialized_share
 from brodmann.pipeline.adapt import with_tasks
 from brodmann.pipeline.meta import divided
@@ -30,6 +30,7 @@ from brodmann.pipeline.run import one_process
 from brodmann.pipeline.run_folder import trained_model
 from brodmann.pipeline.train import build_model, check_methods, tasks_of
 from brodmann.pipeline.transfer import start_of
+from brodmann.training.transfer import LARGEST_BATCH
 
 
 def make_plan(

@@ -20,8 +20,8 @@ from brodmann.estimate import (
 )
 from brodmann.grid_cells import cells_of
 from brodmann.pipeline.plan import check_speed
-from brodmann.pipeline.relate import FROM_RUN
 from brodmann.planning import arms_of, make_plan, own_shares
+from brodmann.recipe_relations import takes_training
 from brodmann.recipes import PAPERS, Recipe, find, index, recipes
 from brodmann.relations import pairs_grid
 from brodmann.reproduce import check_needs, configured, ways_of
@@ -39,8 +39,7 @@ def recipes_named(name: str) -> list[Recipe]:
         return of_paper
     try:
         recipe, views = find(name)
-        ways = ways_of(recipe, views)
-        return [replace(recipe, relate=ways, from_data=bool(ways) and not _trains(ways))]
+        return [replace(recipe, relate=ways_of(recipe, views))]
     except InputError:
         papers = [paper.lower() for paper in PAPERS]
         known = [*papers, *(recipe.name for recipe in recipes()), *index()]
@@ -49,9 +48,9 @@ def recipes_named(name: str) -> list[Recipe]:
         ) from None
 
 
-def _trains(ways: tuple[str, ...]) -> bool:
-    """Whether relating tasks in these ways takes trainings, or the data alone."""
-    return bool({"pairs", *FROM_RUN} & set(ways))
+def _from_data(recipe: Recipe) -> bool:
+    """Whether it takes no training at all."""
+    return bool(recipe.relate) and not takes_training(recipe.relate)
 
 
 def measure_recipe(
@@ -66,21 +65,12 @@ def measure_recipe(
     """The recipe's plan from some of its steps, taken here with its data; once it has run, what it
     took beside it."""
     check_needs(recipe, scale, output)
-    if recipe.from_data:
+    if _from_data(recipe):
         raise InputError(f"{recipe.name}: computed from the data, there is nothing to plan")
     config, base = configured(recipe, scale, output, overrides)
     if "pairs" in recipe.relate:
-        config = _pairs(config)
+        config = pairs_grid(config, config.given_tasks())
     return make_plan(config, base, report, speed=speed, heads=not recipe.relate)
-
-
-def _pairs(config: Config) -> Config:
-    """The trainings of pairs that a recipe of relevance makes."""
-    tasks = [
-        task if isinstance(task, str) else task.model_dump(exclude_unset=True)
-        for task in config.tasks
-    ]
-    return pairs_grid(config, tasks)
 
 
 def estimate_recipes(
@@ -114,8 +104,8 @@ def estimate_recipes(
                 "there": again,
                 "steps": sum(run.steps for run in counted.runs),
                 "tokens": sum(run.tokens for run in counted.runs) + counted.tokens,
-                "parameters": max(part.parameters for part in counted.parts()),
-                "memory": max(part.memory for part in counted.parts()),
+                "parameters": max((part.parameters for part in counted.parts()), default=0),
+                "memory": max((part.memory for part in counted.parts()), default=0.0),
                 "operations_alone": alone,
                 "operations": taken,
                 "hours_alone": None if speed is None else alone / speed / 3600,
@@ -148,11 +138,13 @@ class Counted:
 
     def parts(self) -> list[RunEstimate]:
         """Where parameters, memory and assumptions are read off."""
-        return self.runs or [estimate_run(self.config.name, self.config, heads=False)]
+        if self.runs or not self.trainings:
+            return self.runs
+        return [estimate_run(self.config.name, self.config, heads=False)]
 
 
 def _counted(recipe: Recipe, config: Config, scale: str) -> Counted:
-    if recipe.from_data:
+    if _from_data(recipe):
         return Counted(config, [])
     if config.adapt is not None:
         return _adapted(recipe, config, scale)
@@ -164,7 +156,7 @@ def _counted(recipe: Recipe, config: Config, scale: str) -> Counted:
     if config.meta is not None:
         return _short(config, meta_learning(config.meta, _sized(config)))
     if "pairs" in recipe.relate:
-        cells = cells_of(_pairs(config))
+        cells = cells_of(pairs_grid(config, config.given_tasks()))
         return Counted(config, [estimate_run(c.label, c.config, heads=False) for c in cells])
     if config.compare is not None:
         arms = arms_of(config)

@@ -1,5 +1,6 @@
 """Recipes that ask how tasks relate: by their data, by trainings of pairs, or between encoders."""
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,11 @@ from brodmann.config import Config
 from brodmann.errors import InputError
 from brodmann.pipeline.relate import FROM_RUN
 from brodmann.recipes import Recipe
+
+
+def takes_training(ways: Collection[str]) -> bool:
+    """Whether relating tasks in these ways takes trainings, or the data alone."""
+    return bool({"pairs", *FROM_RUN} & set(ways))
 
 
 def related(

@@ -106,8 +106,7 @@ def limited(config: Config, tasks: list[Task], limit: int) -> list[Any]:
     Others stay as they are written, so that their cells are those of any other study.
     """
     found: list[Any] = []
-    for entry, task in zip(config.tasks, tasks, strict=True):
-        plain = entry if isinstance(entry, str) else entry.model_dump(exclude_unset=True)
+    for plain, task in zip(config.given_tasks(), tasks, strict=True):
         if limit and task.sizes["train"] > limit and not _is_file(plain):
             plain = {"use": plain} if isinstance(plain, str) else plain
             before = plain.get("limit")
@@ -157,11 +156,8 @@ def advise(config: Config, result: dict[str, Any], target: Path) -> list[str]:
     for table in ("grid", "compare", "recipe"):  # they would make many runs of the one advised
         values.pop(table, None)
     left = {name for group in kept for name in group}
-    values["tasks"] = [
-        task if isinstance(task, str) else task.model_dump(exclude_unset=True)
-        for task, name in zip(config.tasks, names, strict=True)
-        if name in left
-    ]
+    given = zip(config.given_tasks(), names, strict=True)
+    values["tasks"] = [task for task, name in given if name in left]
     if len(kept) > 1:
         values["model"] = {
             **values.get("model", {}),

@@ -13,12 +13,12 @@ from brodmann.errors import InputError, RunError
 from brodmann.grid import run_grid
 from brodmann.grid_cells import cells_of, task_name
 from brodmann.grid_work import Engine
-from brodmann.pipeline.relate import FROM_RUN
 from brodmann.pipeline.run import one_process
 from brodmann.pipeline.run_folder import machine_of
-from brodmann.recipe_relations import done_cells, related
+from brodmann.recipe_relations import done_cells, related, takes_training
 from brodmann.recipes import Recipe, View, find
 from brodmann.recipes.cells import case_key
+from brodmann.recipes.links import voxels_needed
 from brodmann.recipes.readers import READERS
 from brodmann.recipes.tables import SCALES, as_markdown, described, table_file
 from brodmann.results import LOWER_IS_BETTER
@@ -78,7 +78,7 @@ def reproduce(
             machine=machine,
             changes=changes,
             failed=failed,
-            weak=hardly_learnt(found, view.arm),
+            weak=hardly_learnt(found, view.arm) if own else {},
             data=notes,
         )
         file = table_file(output, view.name, scale, changed=bool(changes))
@@ -150,10 +150,7 @@ def _that_can_be_made(views: list[View], config: Config, report: Any) -> list[Vi
     lacking = [view for view in views if view.reader == "link_cnm"]
     if not lacking:
         return views
-    words = (
-        f"{lacking[0].name}: needs the voxels of Pereira et al. 2018, which are not ours to ship: "
-        f"measure with `brodmann relate {config.folder} --by cnm --voxels FOLDER`, then again"
-    )
+    words = f"{lacking[0].name}: {voxels_needed(str(config.folder))}"
     if len(lacking) == len(views):
         raise InputError(words)
     report("note", {"text": words})
@@ -161,7 +158,7 @@ def _that_can_be_made(views: list[View], config: Config, report: Any) -> list[Vi
 
 
 def _runs_of_view(view: View, runs: dict[str, str]) -> dict[str, str]:
-    if view.relate and not {"pairs", *FROM_RUN} & set(view.relate):
+    if view.relate and not takes_training(view.relate):
         return {}  # from the data alone
     return {k: v for k, v in runs.items() if not view.arm or k.startswith(view.arm)}
 
@@ -269,7 +266,7 @@ def runs_of(
 ) -> dict[str, str]:
     """The runs that the numbers come from, each with the fingerprint of its configuration."""
     runs: dict[str, str] = {}
-    if ways and not {"pairs", *FROM_RUN} & set(ways):
+    if ways and not takes_training(ways):
         return runs  # from the data alone
     if config.grid is not None:
         done = [cell for cell in found["cells"] if cell["state"] == "done"]

@@ -1,6 +1,7 @@
 """Files are whole or not there, folders have one writer, fingerprints tell values apart."""
 
 import errno
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -87,3 +88,18 @@ def test_a_log_without_the_line_that_is_cut_in_half(tmp_path: Path) -> None:
     assert artifacts.read_lines(log) == []
     log.write_bytes(b'{"step": 1}\n7\n{"step": 2, "text": "caf\xc3\xa9"}\n{"step": 3, "te')
     assert [entry["step"] for entry in artifacts.read_lines(log)] == [1, 2]
+
+
+def test_what_stopped_a_stage_is_said_though_its_time_cannot_be_written(tmp_path: Path) -> None:
+    """A full disk stops the stage and its line of the log alike: the first is the reason."""
+    from brodmann.pipeline.run_folder import timed
+
+    with (
+        pytest.raises(InputError, match="no disk space left"),
+        timed(tmp_path / "gone", "training"),
+    ):
+        raise InputError("no disk space left")
+    with pytest.raises(InputError), timed(tmp_path, "training"):
+        raise InputError("stopped")
+    (line,) = (tmp_path / "log.jsonl").read_text(encoding="utf-8").splitlines()
+    assert json.loads(line)["stage"] == "training"  # it took its time all the same

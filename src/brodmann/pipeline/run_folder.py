@@ -165,14 +165,21 @@ def timed(folder: Path, stage: str) -> Iterator[None]:
     from brodmann.training.processes import is_main
 
     began = time.monotonic()
-    try:
-        yield
-    finally:
+
+    def note() -> None:
         if is_main():
             seconds = round(time.monotonic() - began, 3)
             entry = {"stage": stage, "seconds": seconds, "memory": artifacts.peak_of_process()}
             with open(folder / "log.jsonl", "a", encoding="utf-8") as file:
                 file.write(json.dumps(entry) + "\n")
+
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(OSError):  # a full disk may be what stopped it: that is to be said
+            note()
+        raise
+    note()
 
 
 def machine_of(config: Config) -> dict[str, Any]:

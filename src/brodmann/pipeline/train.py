@@ -15,11 +15,7 @@ from brodmann.results import HeadScores
 
 
 def tasks_of(config: Config, base: Path) -> list[Task]:
-    given = [
-        task if isinstance(task, str) else task.model_dump(exclude_unset=True)
-        for task in config.tasks
-    ]
-    return load_tasks(given, base=base, seed=config.data_seed)
+    return load_tasks(config.given_tasks(), base=base, seed=config.data_seed)
 
 
 def check_methods(config: Config, command: str = "run") -> None:

@@ -54,7 +54,6 @@ class Recipe:
     relate: tuple[str, ...] = ()  # ways of relating tasks, where that is the experiment
     titles: tuple[str, ...] = ()  # of the cases of its grid, in their order
     titles_at_paper_scale: tuple[str, ...] = ()  # where these are others
-    from_data: bool = False  # of one view: whether it takes no training
     attention: dict[str, list[str]] = field(default_factory=dict)  # which pairs' maps are compared
 
 

@@ -25,13 +25,17 @@ def link_ahp(found: dict[str, Any]) -> Numbers:
     return _linked(found, "ahp")
 
 
+def voxels_needed(run: str) -> str:
+    return (
+        "needs the voxels of Pereira et al. 2018, which are not ours to ship: measure with "
+        f"`brodmann relate {run} --by cnm --voxels FOLDER`, then again"
+    )
+
+
 def link_cnm(found: dict[str, Any]) -> Numbers:
     """As another command has measured it into the same file."""
     if "cnm" not in found["dse"]:
-        raise InputError(
-            "spec-figure3: needs the voxels of Pereira et al. 2018, which are not ours to ship: "
-            "measure with `brodmann relate RUN --by cnm --voxels FOLDER`, then again"
-        )
+        raise InputError(f"spec-figure3: {voxels_needed('RUN')}")
     return _linked({**found, "cnm": found["dse"]}, "cnm")
 
 
