@@ -27,14 +27,15 @@ Array = NDArray[Any]
 SCHEMA_VERSION = 1
 
 
-def write_bytes(path: Path, content: bytes) -> None:
-    """Write to a temporary name beside `path`, flush to disk, rename: never half a file."""
+@contextlib.contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """A temporary name beside `path` to write to. When the block ends well it is flushed to disk
+    and renamed: never half a file."""
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with open(temporary, "wb") as file:
-            file.write(content)
-            file.flush()
+        yield temporary
+        with open(temporary, "rb+") as file:
             os.fsync(file.fileno())
         temporary.replace(path)
     except OSError as error:
@@ -43,6 +44,14 @@ def write_bytes(path: Path, content: bytes) -> None:
         if (known := disk_error(error, path)) is not None:
             raise known from error
         raise
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    with whole_file(path) as temporary:
+        temporary.write_bytes(content)
 
 
 def write_text(path: Path, content: str) -> None:

@@ -8,7 +8,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from brodmann.recipes.tables import beside, caution, changed_words, in_brackets
+from brodmann.recipes.tables import beside, caution, changed_words, corner, in_brackets
 from brodmann.results import parameters_in_words
 
 
@@ -164,7 +164,7 @@ def reproduced_parts(document: dict[str, Any], width: int) -> Iterator[Any]:
             column for row in [*ours.values(), *view["paper"].values()] for column in row
         )
     }
-    first = min(max(map(len, rows), default=0), max(width // 3, 12))
+    first = min(max(map(len, (corner(view), *rows))), max(width // 3, 12))
     groups: list[list[str]] = []
     left = 0
     for column, texts in cells.items():
@@ -176,7 +176,7 @@ def reproduced_parts(document: dict[str, Any], width: int) -> Iterator[Any]:
         left -= needed
     for group in groups:
         table = Table(header_style="bold", box=None)
-        table.add_column("", max_width=first, overflow="fold")
+        table.add_column(corner(view), max_width=first, overflow="fold")
         for column in group:
             table.add_column(escape(column), justify="right")
         for place, row in enumerate(rows):

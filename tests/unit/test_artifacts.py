@@ -8,9 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from safetensors.torch import load_file
 
 from brodmann import artifacts
 from brodmann.errors import InputError
+from brodmann.models.stored import write_tensors
 
 
 def test_a_failed_write_leaves_the_old_file_and_no_rest(
@@ -103,3 +106,27 @@ def test_what_stopped_a_stage_is_said_though_its_time_cannot_be_written(tmp_path
         raise InputError("stopped")
     (line,) = (tmp_path / "log.jsonl").read_text(encoding="utf-8").splitlines()
     assert json.loads(line)["stage"] == "training"  # it took its time all the same
+
+
+def test_weights_that_do_not_fit_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """safetensors has an error of its own, with the system's in its words."""
+    import safetensors.torch
+    from safetensors import SafetensorError
+
+    path = tmp_path / "model.safetensors"
+    write_tensors(path, {"a": torch.ones(3)})
+    artifacts.write_text(tmp_path / "a.txt", "x")
+    assert path.stat().st_mode == (tmp_path / "a.txt").stat().st_mode  # whoever may read, may
+    (tmp_path / "a.txt").unlink()
+
+    def full(tensors: Any, name: Path, metadata: Any) -> None:
+        name.write_bytes(b"half")
+        raise SafetensorError("Error while serializing: I/O error: No space … (os error 28)")
+
+    monkeypatch.setattr(safetensors.torch, "save_file", full)
+    with pytest.raises(InputError, match="no disk space left to write"):
+        write_tensors(path, {"a": torch.zeros(3)})
+    assert load_file(path)["a"].tolist() == [1, 1, 1]
+    assert [p.name for p in tmp_path.iterdir()] == ["model.safetensors"]

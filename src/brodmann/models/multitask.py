@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from brodmann.artifacts import whole_folder, write_bytes, write_json, write_text
+from brodmann.artifacts import whole_folder, write_json, write_text
 from brodmann.data.batches import Batch, Part
 from brodmann.data.encoding import Encoded, encode_task
 from brodmann.data.kinds import KINDS
@@ -23,7 +23,7 @@ from brodmann.models import ARCHITECTURES
 from brodmann.models import backbone as backbones
 from brodmann.models.checkpointing import enable_checkpointing
 from brodmann.models.families import bare_models
-from brodmann.models.stored import FORMAT, is_model_folder, load_model
+from brodmann.models.stored import FORMAT, is_model_folder, load_model, write_tensors
 from brodmann.models.task_context import checkpoint_contexts
 from brodmann.models.task_heads import TaskHead, check_shared, module_key, new_head, same_form
 from brodmann.models.trained_gates import check_gates, gates_for, through
@@ -332,8 +332,6 @@ class MultiTaskModel(nn.Module):
         self, folder: str | Path, *, scores: Mapping[str, Mapping[str, float]] | None = None
     ) -> None:
         """Write the whole folder at once; `scores` go into the model card."""
-        from safetensors.torch import save
-
         from brodmann.models.card import model_card
 
         target = Path(folder)
@@ -342,8 +340,7 @@ class MultiTaskModel(nn.Module):
                 f"{target}: holds other files: save the model into a folder of its own"
             )
         with whole_folder(target) as temporary:
-            weights = {name: tensor.contiguous() for name, tensor in self.state_dict().items()}
-            write_bytes(temporary / "model.safetensors", save(weights, {"format": "pt"}))
+            write_tensors(temporary / "model.safetensors", self.state_dict(), {"format": "pt"})
             write_json(temporary / "config.json", self._description())
             self.tokenizer.save_pretrained(temporary)
             write_text(temporary / "README.md", model_card(self, scores or {}))

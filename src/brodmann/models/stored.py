@@ -1,6 +1,8 @@
-"""Trained models on disk: whether a folder holds one, reading it, and telling two apart."""
+"""Trained models on disk: whether a folder holds one, reading and writing it, telling two apart."""
 
 import hashlib
+import os
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -8,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from brodmann.artifacts import read_json
+from brodmann.artifacts import read_json, whole_file
 from brodmann.data.tasks import TaskSpec
 from brodmann.errors import InputError
 from brodmann.models import backbone as backbones
@@ -48,6 +50,25 @@ def load_model(cls: type["MultiTaskModel"], folder: Path) -> "MultiTaskModel":
     except ImportError as error:  # an implementation of attention that is not installed here
         raise InputError(f"{folder}: {' '.join(str(error).split())[:200]}") from error
     return model.eval()
+
+
+def write_tensors(
+    path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None
+) -> None:
+    """From where they lie, without a copy: the moments of a large model may not fit twice."""
+    from safetensors import SafetensorError
+    from safetensors.torch import save_file
+
+    with whole_file(path) as temporary:
+        temporary.touch()
+        mode = temporary.stat().st_mode  # as any file here: safetensors' are for their owner alone
+        try:
+            save_file({k: v.contiguous() for k, v in tensors.items()}, temporary, metadata)
+        except SafetensorError as error:  # it only has the system's error in its words
+            if (number := re.search(r"\(os error (\d+)\)", str(error))) is None:
+                raise
+            raise OSError(int(number[1]), os.strerror(int(number[1]))) from error
+        temporary.chmod(mode)
 
 
 def weights_digest(state: Mapping[str, Tensor]) -> str:

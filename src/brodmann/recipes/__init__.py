@@ -35,6 +35,7 @@ class View:
     note: str = ""  # how ours differs by construction
     figure: str = ""  # how it is drawn: "bars", "lines", "matrix" or "points"; a table is not
     unit: str = ""  # what bars and lines show: the label of their axis
+    sides: list[str] = field(default_factory=list)  # what a matrix's rows are, and its columns
     relate: list[str] = field(default_factory=list)  # its way of relating tasks, if not all
     arm: str = ""  # the one it reads, if not all
 

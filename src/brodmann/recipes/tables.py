@@ -66,7 +66,7 @@ def as_markdown(document: dict[str, Any]) -> str:
         f"{document['paper']}. Scale: {document['scale']} (`brodmann reproduce {view['name']} "
         f"--scale {document['scale']}`). {in_brackets(view)}",
         "",
-        "| | " + " | ".join(columns) + " |",
+        f"| {corner(view)} | " + " | ".join(columns) + " |",
         "|---" * (len(columns) + 1) + "|",
     ]
     for row in dict.fromkeys([*ours, *view["paper"]]):
@@ -94,6 +94,11 @@ def as_markdown(document: dict[str, Any]) -> str:
     lines += ["", "Computed from the runs", ""]
     lines += [f"- {label}: `{fingerprint}`" for label, fingerprint in document["runs"].items()]
     return "\n".join(lines) + "\n"
+
+
+def corner(view: Mapping[str, Any]) -> str:
+    """Above the rows' names and before the columns': what both are."""
+    return "{} ↓ {} →".format(*view["sides"]) if view["sides"] else ""
 
 
 def beside(mine: float | None, theirs: float | None) -> str:

@@ -13,6 +13,10 @@ SHADES = ("#1f4e79", "#c0392b", "#4a7c59", "#b8860b", "#6c5b7b", "#557a95", "#8c
 STYLES = ("-", "--", "-.")
 NO_PAIR = ("Pearson r, p", "Spearman ρ, p")  # how rows under the pairs begin
 LEAST_RANGE = 0.02  # of an axis of lines
+AROUND = ((4, 2, "left", "bottom"), (4, -2, "left", "top"), (-4, 2, "right", "bottom"),
+          (-4, -2, "right", "top"), (0, 6, "center", "bottom"), (0, -6, "center", "top"),
+          (12, 10, "left", "bottom"), (12, -10, "left", "top"), (-12, 10, "right", "bottom"),
+          (-12, -10, "right", "top"))  # of a point: where its name may stand  # fmt: skip
 SPREAD = "± seeds"  # a column: the standard deviation of the average, or of D
 ASIDE = ("difficulty", SPREAD, "task σ")  # columns that are not of one kind with the others
 
@@ -36,9 +40,12 @@ def draw_view(view: dict[str, Any], ours: Numbers, about: str = "") -> Any:
     WAYS[view["figure"]](axes, ours, view["paper"], rows, columns)
     if view["unit"]:
         axes.set_ylabel(view["unit"], fontsize=8, parse_math=False)
+    if view["sides"]:
+        axes.set_ylabel(view["sides"][0], fontsize=8, parse_math=False)
+        axes.set_xlabel(view["sides"][1], fontsize=8, parse_math=False)
     if view["unit"] and all(isinstance(ours[row].get(c), int) for row in rows for c in columns):
         axes.yaxis.set_major_locator(MaxNLocator(integer=True))  # there is no half a head
-    axes.tick_params(axis="y", labelsize=7)
+    axes.tick_params(labelsize=7)
     low, high = axes.get_ylim()
     if view["figure"] == "lines" and high - low < LEAST_RANGE:  # noise is not to look like news
         axes.set_ylim((low + high - LEAST_RANGE) / 2, (low + high + LEAST_RANGE) / 2)
@@ -95,7 +102,8 @@ def _matrix(
         axes.imshow(values, cmap="RdBu", vmin=-most, vmax=most, aspect="auto")
     else:
         axes.imshow(values, cmap="Blues", aspect="auto")
-    middle = 0.6 * most if both_ways else float(known.mean()) if known.size else 0.0
+    least = 0.0 if both_ways or not known.size else float(known.min())
+    middle = least + 0.6 * (most - least)  # darker than this, a shade needs white letters
     for (y, x), value in np.ndenumerate(values):
         if np.isfinite(value):
             text = f"{value:.2f}" if most <= 1 else f"{value:.1f}"
@@ -112,9 +120,9 @@ def _points(
     """A point a row, the first column against the second, the line through them and its band."""
     x, y = (np.array(_values(ours, rows, column)) for column in columns[:2])
     axes.scatter(x, y, s=18, color=SHADES[0])
-    for place, row in enumerate(rows):
-        axes.annotate(short(row), (x[place], y[place]), fontsize=6, xytext=(3, 3),
-                      textcoords="offset points", parse_math=False)  # fmt: skip
+    axes.margins(0.08)  # room for names
+    axes.autoscale_view()
+    axes.autoscale(False)  # the picture is of the points: a wide band would flatten them
     known = np.isfinite(x) & np.isfinite(y)
     if known.sum() > 2 and np.ptp(x[known]) > 0 and np.ptp(y[known]) > 0:
         line = linked(x[known].tolist(), y[known].tolist())
@@ -123,6 +131,31 @@ def _points(
         axes.fill_between(at, low, high, color=SHADES[1], alpha=0.15, linewidth=0)
     axes.set_xlabel(columns[0], fontsize=8, parse_math=False)
     axes.set_ylabel(columns[1], fontsize=8, parse_math=False)
+    _name_points(axes, [(short(row), x[i], y[i]) for i, row in enumerate(rows) if known[i]])
+
+
+def _name_points(axes: Any, points: Sequence[tuple[str, float, float]]) -> None:
+    """Each name beside its point, at the first place around it where no point and no other name
+    is; where all are taken, at the right of it."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.transforms import Bbox
+
+    canvas: Any = FigureCanvasAgg(axes.figure)
+    renderer = canvas.get_renderer()
+    dots = [axes.transData.transform((x, y)) for _, x, y in points]
+    taken = [Bbox.from_extents(*(dot - 3), *(dot + 3)) for dot in dots]
+    frame = axes.get_window_extent(renderer)
+    for text, x, y in points:
+        for place, (across, up, ha, va) in enumerate((*AROUND, AROUND[0])):
+            name = axes.annotate(text, (x, y), fontsize=6, xytext=(across, up), ha=ha, va=va,
+                                 textcoords="offset points", parse_math=False)  # fmt: skip
+            box = name.get_window_extent(renderer)
+            inside = frame.containsx(box.x1) and frame.containsx(box.x0)
+            free = inside and frame.containsy(box.y0) and frame.containsy(box.y1)
+            if place == len(AROUND) or (free and not box.count_overlaps(taken)):
+                taken.append(box)
+                break
+            name.remove()
 
 
 WAYS: dict[str, Callable[[Any, Numbers, Numbers, Sequence[str], Sequence[str]], None]] = {

@@ -15,11 +15,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import load, save
+from safetensors.torch import load
 from torch import Tensor, nn
 
-from brodmann.artifacts import read_json, whole_folder, write_bytes, write_json
+from brodmann.artifacts import read_json, whole_folder, write_json
 from brodmann.errors import InputError
+from brodmann.models.stored import write_tensors
 
 
 def random_state() -> dict[str, Tensor]:
@@ -103,9 +104,8 @@ def save_checkpoint(
             files[f"random-{rank}.safetensors"] = rank_state
         checksums = {}
         for name, tensors in files.items():
-            content = save({key: value.contiguous() for key, value in tensors.items()})
-            checksums[name] = hashlib.sha256(content).hexdigest()
-            write_bytes(temporary / name, content)
+            write_tensors(temporary / name, tensors)
+            checksums[name] = _checksum(temporary / name)
         write_json(temporary / "state.json", {"step": step, **state, "checksums": checksums})
     for old in [] if keep is None else checkpoint_folders(folder)[:-keep]:
         shutil.rmtree(old)
@@ -151,11 +151,16 @@ def _damage(path: Path) -> str | None:
     try:
         checksums = read_json(path / "state.json")["checksums"]
         for name, expected in checksums.items():
-            if hashlib.sha256((path / name).read_bytes()).hexdigest() != expected:
+            if _checksum(path / name) != expected:
                 return f"{name} does not match its checksum"
     except (InputError, OSError, KeyError) as error:
         return str(error)
     return None
+
+
+def _checksum(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def load_tensors(path: Path) -> dict[str, Tensor]:
@@ -164,4 +169,4 @@ def load_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def save_weights(path: Path, model: nn.Module) -> None:
-    write_bytes(path, save({k: v.contiguous() for k, v in model.state_dict().items()}))
+    write_tensors(path, model.state_dict())

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ from tests.run_folders import write_run
 import brodmann as bm
 from brodmann.artifacts import write_json
 from brodmann.pipeline.report import read_study
+from brodmann.recipes import View
 from brodmann.recipes.links import link_cnm, link_dse
+from brodmann.recipes.tables import corner
 from brodmann.reporting.blocks import Matrix, Scatter, Tree, Words
 from brodmann.reporting.charts import scatter, tree
 from brodmann.reporting.html import cell, page
@@ -27,6 +30,11 @@ SIMILARITY = [
     [0.5, 0.4, 1.0, 0.3],
     [0.2, 0.1, 0.3, 1.0],
 ]
+
+
+def drawn(way: str, unit: str = "") -> dict[str, Any]:
+    """A view of a recipe."""
+    return asdict(View("v", "s", reader="r", figure=way, unit=unit))
 
 
 def silent(event: str, facts: dict[str, Any]) -> None:
@@ -169,7 +177,7 @@ def test_rows_of_a_link_and_their_picture() -> None:
     assert rows["a+c"] == {"similarity": 0.5, "D": None, "dual-task D": pytest.approx(20.0)}
     assert "dual-task D" not in rows["a+b"]
     assert rows["Spearman ρ, p (dual-task D)"]["similarity"] is not None
-    view = {"name": "v", "shows": "s", "figure": "points", "paper": {}, "unit": ""}
+    view = drawn("points")
     axes = draw_view(view, rows).axes[0]
     assert len(axes.collections) == 2  # the points and the band of their line
     assert not any("Pearson" in text.get_text() for text in axes.texts)
@@ -180,15 +188,36 @@ def test_rows_of_a_link_and_their_picture() -> None:
 
 
 def test_harm_is_another_colour_in_a_picture_too() -> None:
-    view = {"name": "v", "shows": "s", "figure": "matrix", "paper": {}, "unit": ""}
+    view = drawn("matrix")
     image = draw_view(view, {"a": {"a": 0.0, "b": -5.0}, "b": {"a": 10.0, "b": None}}).axes[0]
     assert image.images[0].get_clim() == (-10.0, 10.0)
     image = draw_view(view, {"a": {"a": 1.0, "b": 5.0}}).axes[0]
     assert image.images[0].get_cmap().name == "Blues"
 
 
+def test_sides_of_a_matrix_have_names() -> None:
+    """Which one helps the other cannot be guessed from a picture."""
+    view = drawn("matrix")
+    view["sides"] = ["trained with", "gain of"]
+    axes = draw_view(view, {"a": {"a": 0.0, "b": 5.0}, "b": {"a": 1.0, "b": 0.0}}).axes[0]
+    assert (axes.get_ylabel(), axes.get_xlabel()) == ("trained with", "gain of")
+    assert corner(view) == "trained with ↓ gain of →"
+
+
+def test_names_of_points_do_not_lie_on_each_other() -> None:
+    close = {f"mnli+task{i}": {"similarity": 0.5 + 0.001 * i, "D": 3.0} for i in range(4)}
+    rows = close | {"a+b": {"similarity": 0.0, "D": 9.0}, "c+d": {"similarity": 1.0, "D": 1.0}}
+    view = drawn("points")
+    figure = draw_view(view, rows)
+    names = figure.axes[0].texts
+    assert sorted(name.get_text() for name in names) == sorted(rows)
+    boxes = [name.get_window_extent(figure.canvas.get_renderer()) for name in names]
+    for place, box in enumerate(boxes):
+        assert not box.count_overlaps(boxes[:place])
+
+
 def test_axes_have_names_counts_whole_steps_and_averages_their_spread() -> None:
-    view = {"name": "v", "shows": "s", "figure": "lines", "paper": {}, "unit": "important heads"}
+    view = drawn("lines", "important heads")
     heads = draw_view(view, {"a": {"layer 0": 1, "layer 1": 2}}).axes[0]
     assert heads.get_ylabel() == "important heads"
     assert all(float(tick).is_integer() for tick in heads.get_yticks())
@@ -208,7 +237,7 @@ def test_a_figure_of_nothing_and_a_seed_that_stopped_early(tmp_path: Path) -> No
     from brodmann.recipes.readers import READERS
 
     for way in ("bars", "lines", "matrix", "points"):
-        view = {"name": "v", "shows": "s", "figure": way, "paper": {}, "unit": ""}
+        view = drawn(way)
         assert "nothing to show" in draw_view(view, {}).axes[0].texts[0].get_text()
     cells = []
     for seed, steps in enumerate(((10, 20, 30), (10, 20))):
