@@ -278,6 +278,23 @@ if "RANK" in os.environ:
 """
 
 
+# The command, and when it is over what threads of a group are left to abort the exit.
+LEAVE = """
+import atexit, os, sys
+from pathlib import Path
+from brodmann.cli import main
+
+def left():
+    for thread in Path("/proc/self/task").glob("*/comm"):
+        if "gloo" in thread.read_text():
+            sys.stderr.write(f"left: {thread.read_text()}")
+
+if __name__ == "__main__":
+    atexit.register(left)
+    main()
+"""
+
+
 def test_the_whole_chain_over_two_processes(tmp_path: Path) -> None:
     """What is measured of one trained model is the same; and the chain runs to its report."""
     import numpy as np
@@ -289,10 +306,12 @@ def test_the_whole_chain_over_two_processes(tmp_path: Path) -> None:
     shutil.copytree(folder, copy)
     for name in ("metrics.json", "importance.json", "dissociation.json", "evaluation.npz"):
         (copy / name).unlink()
-    launch = ("-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", "-m")
+    launch = ("-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2")
+    script = tmp_path / "leave.py"
+    script.write_text(LEAVE, encoding="utf-8")
     for command in ("evaluate", "map", "dissociate"):
-        code, _, err = finish(*launch, "brodmann", command, copy)
-        assert code == 0, err
+        code, _, err = finish(*launch, script, command, copy)
+        assert code == 0 and "left: " not in err, err
     ours, theirs = (
         {
             name: json.loads((path / f"{name}.json").read_text(encoding="utf-8"))
@@ -312,7 +331,7 @@ def test_the_whole_chain_over_two_processes(tmp_path: Path) -> None:
             theirs["dissociation"][key], ours["dissociation"][key], atol=1e-9
         )
     chain = write(tmp_path, "chain", training=extra)
-    code, out, err = finish(*launch, "brodmann", "run", chain)
+    code, out, err = finish(*launch, "-m", "brodmann", "run", chain)
     assert code == 0, err
     assert "2 processes" in out and out.count("report:") == 1  # said once
     assert (tmp_path / "runs" / "chain" / "report.html").is_file()

@@ -1,6 +1,7 @@
 """One process or several: the Accelerate set-up that works, and what they tell each other."""
 
 import contextlib
+import importlib
 import importlib.util
 import os
 from collections.abc import Iterator, Sequence
@@ -50,6 +51,9 @@ def together() -> Iterator[None]:
     the end and take leave: one that just exits may abort in the threads of its group while the
     others still need it."""
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        # Comes with transformers at some time. Where it comes after the group it keeps hold of it,
+        # so that the group's threads outlive its end and abort the process now and then.
+        importlib.import_module("torch._dynamo")
         accelerator()
     try:
         yield
