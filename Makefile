@@ -33,7 +33,7 @@ browser:
 	  echo 'no chromium, and it cannot be installed here: the browser tests will not run' >&2
 
 test: $(STAMP) browser  ## quick tests, all cores
-	$(BIN)/pytest -q -n 2 -m 'not slow and not realdata'
+	$(BIN)/pytest -q -n 2 --dist worksteal -m 'not slow and not realdata'
 
 test-slow: $(STAMP)  ## the tests that train real weights
 	$(BIN)/pytest -q -m 'slow and not realdata'
