@@ -23,6 +23,8 @@ LIVES = 5  # how often a cell is started again when its worker dies
 LOOK_EVERY = 1.0  # seconds
 SECONDS_TO_SAVE = 60.0
 SECONDS_TO_ANSWER = 5.0
+SETTINGS = b"\x04"  # this kind of frame of HTTP/2
+HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0" + SETTINGS + b"\0\0\0\0\0"
 PLACE = "cell"  # a resource of a cluster of our own: as many as cells may run at once
 
 
@@ -71,16 +73,25 @@ def ray_engine(
 
 
 def _check_answers(address: str | None) -> None:
-    """Ray itself would go on knocking at a door that nobody opens."""
+    """Ray itself would go on knocking at a door that nobody opens, or behind which is another.
+
+    It speaks gRPC: whoever does begins with a frame of HTTP/2 settings.
+    """
     host, colon, port = (address or "").removeprefix("ray://").rpartition(":")
     if not colon:  # none, or auto: Ray looks for a cluster on this machine
         return
     if not port.isdecimal():
         raise InputError(f"--address {address}: expected HOST:PORT, or auto")
     try:
-        socket.create_connection((host.strip("[]"), int(port)), SECONDS_TO_ANSWER).close()
+        with socket.create_connection((host.strip("[]"), int(port)), SECONDS_TO_ANSWER) as door:
+            if os.environ.get("RAY_USE_TLS") == "1":
+                return
+            door.sendall(HELLO)
+            answer = door.recv(9)
     except (OSError, OverflowError) as error:
         raise InputError(f"--address {address}: no Ray cluster answers there ({error})") from None
+    if answer[3:4] != SETTINGS:
+        raise InputError(f"--address {address}: something else than Ray answers there")
 
 
 def _check_room(ray: Any, report: Any, cpus: float, gpus: float, *, fixed: bool) -> None:

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import tomllib
 from collections.abc import Callable
@@ -18,6 +19,7 @@ import psutil
 import pytest
 from tests.processes import finish, start, wait_until
 
+from brodmann import ray_engine
 from brodmann.artifacts import read_lines
 from brodmann.errors import InputError
 from brodmann.ray_engine import _check_answers, _check_room
@@ -349,7 +351,19 @@ def test_a_cell_that_no_machine_has_room_for() -> None:
     assert len(notes) == 1 and "waiting for the cluster to grow" in notes[0]
 
 
-def test_a_cluster_that_does_not_answer_is_one_line() -> None:
+def answer_once(server: socket.socket, words: bytes | None) -> None:
+    """None: no word, until the other one goes."""
+    door, _ = server.accept()
+    with door:
+        heard = door.recv(100)
+        if words is None:
+            while heard:
+                heard = door.recv(100)
+        else:
+            door.sendall(words)
+
+
+def test_a_cluster_that_does_not_answer_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))  # bound, but nobody listens
         address = f"127.0.0.1:{free.getsockname()[1]}"
@@ -357,5 +371,18 @@ def test_a_cluster_that_does_not_answer_is_one_line() -> None:
             _check_answers(address)
     with pytest.raises(InputError, match="expected HOST:PORT, or auto"):
         _check_answers("somewhere:else")
+    for words, message in (
+        (b"HTTP/1.0 400 Bad request", "else than Ray"),
+        (b"", "else than Ray"),
+        (None, "no Ray cluster answers there .timed out"),
+    ):
+        with socket.create_server(("127.0.0.1", 0)) as other:
+            address = f"127.0.0.1:{other.getsockname()[1]}"
+            speaker = threading.Thread(target=answer_once, args=(other, words))
+            speaker.start()
+            monkeypatch.setattr(ray_engine, "SECONDS_TO_ANSWER", 5.0 if words is not None else 0.2)
+            with pytest.raises(InputError, match=f"--address {address}: .*{message}"):
+                _check_answers(address)
+            speaker.join()
     _check_answers("auto")
     _check_answers(None)
