@@ -54,10 +54,21 @@ def written(folder: Path) -> Path:
     return path
 
 
-def quick(study: Path) -> Path:
-    """96 steps a cell."""
-    study.write_text(study.read_text().replace("train = 96", "train = 64"), encoding="utf-8")
+def unequal(folder: Path) -> Path:
+    """Twelve cells of 16, 32 and 320 steps: a busy machine, too, meets a long one on its way."""
+    study = written(folder)
+    text = study.read_text().replace("train = 96", "train = 32").partition("vary")[0]
+    text = text.replace("[grid]", "evaluate_every = 80\n[grid]")
+    vary = 'vary = { seed = [0, 1, 2, 3], "training.epochs" = [1, 2, 20] }'
+    study.write_text(text + vary, encoding="utf-8")
     return study
+
+
+def on_its_way(cell: Path) -> bool:
+    """A long cell that has a checkpoint and is not near its end."""
+    if not 10 <= last_step(cell) < 270:
+        return False
+    return bool(tomllib.loads((cell / "config.toml").read_text())["training"]["epochs"] == 20)
 
 
 def workers(driver: int) -> list[int]:
@@ -98,30 +109,26 @@ def scores(folder: Path) -> dict[str, Any]:
 
 
 def test_a_dead_worker_loses_nothing(tmp_path: Path, command: Command) -> None:
-    study = quick(written(tmp_path / "ray"))
+    study = unequal(tmp_path / "ray")
     words = [sys.executable, "-m", "brodmann", "grid", str(study), "--engine", "ray"]
     process = subprocess.Popen(
         [*words, "--workers", "2"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     cells = tmp_path / "ray" / "runs" / "cells"
     killed = told = None
-    for _ in range(3600):
-        done = {path.stem for path in (tmp_path / "ray" / "runs" / "study").glob("*.json")}
+    while process.poll() is None and told is None:
         held = {cell: pid for pid in workers(process.pid) if (cell := cell_of(pid, cells))}
-        # A worker whose own cell has a checkpoint and is not at its end.
-        victims = [c for c in held if c.name not in done and 10 <= last_step(c) < 80]
-        if killed is None and len(done) >= 2 and len(held) == 2 and victims:
+        victims = [cell for cell in held if cell != killed and on_its_way(cell)]
+        if killed is None and victims:
             killed = victims[0]
             os.kill(held[killed], signal.SIGKILL)
             saved = last_step(killed)
             lines = (killed / "log.jsonl").read_text().splitlines(keepends=True)
-            kept = [line for line in lines if json.loads(line)["step"] <= saved]
-        elif killed is not None and (others := [c for c in victims if c != killed]):
-            told = others[0]  # SIGTERM, as a machine gets that is taken away
+            whole = [line for line in lines if line.endswith("\n")]  # it may have died writing
+            kept = [line for line in whole if json.loads(line)["step"] <= saved]
+        elif victims:
+            told = victims[0]  # SIGTERM, as a machine gets that is taken away
             os.kill(held[told], signal.SIGTERM)
-            break
-        if process.poll() is not None:
-            break
         time.sleep(0.05)
     out, err = process.communicate(timeout=400)
     assert killed is not None and told is not None, out + err
@@ -137,7 +144,7 @@ def test_a_dead_worker_loses_nothing(tmp_path: Path, command: Command) -> None:
     # Gone on with from its own checkpoint: what was logged up to there stands, times and all.
     assert len(kept) > 1 and (killed / "log.jsonl").read_text().startswith("".join(kept))
 
-    assert command("grid", quick(written(tmp_path / "order")))[0] == 0
+    assert command("grid", unequal(tmp_path / "order"))[0] == 0
     assert scores(tmp_path / "order") == found
     code, out, _ = command("grid", study, "--engine", "ray", "--workers", "2")
     assert code == 0 and out.count("is there") == 12  # nothing is left to do
