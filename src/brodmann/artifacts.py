@@ -39,14 +39,12 @@ def whole_file(path: Path) -> Iterator[Path]:
             os.fsync(file.fileno())
         temporary.replace(path)
     except OSError as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
         if (known := disk_error(error, path)) is not None:
             raise known from error
         raise
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)  # what is left of it when the block did not end well
 
 
 def write_bytes(path: Path, content: bytes) -> None:
