@@ -31,6 +31,9 @@ class ModelSection(Section):
     dropout: Annotated[float, Field(ge=0, lt=1)] | None = None
     attention: Literal["eager", "sdpa", "flash_attention_2"] | None = None
     gates: Literal["trained", "mask"] | None = Field(None, description="on heads, saved with them")
+    pooling: Literal["auto", "pooler", "first", "mean"] = Field(
+        "auto", description="the vector that stands for a text"
+    )
 
 
 class TrainingSection(Section):
@@ -41,6 +44,9 @@ class TrainingSection(Section):
     batch_size: PositiveInt = 32
     accumulation: PositiveInt = 1
     learning_rate: Annotated[float, Field(gt=0)] = 2e-5
+    rates: dict[str, Annotated[float, Field(gt=0)]] = Field(
+        default_factory=dict, description="of parts, e.g. { heads = 1e-3 }"
+    )
     weight_decay: Annotated[float, Field(ge=0)] = 0.0
     warmup: Share = 0.1
     schedule: Literal["linear", "cosine", "constant"] = "linear"
@@ -48,6 +54,9 @@ class TrainingSection(Section):
     precision: Literal["float32", "bf16", "auto"] = "float32"
     sampling: str = "proportional"
     sampling_parameters: dict[str, Any] = Field(default_factory=dict)
+    sparsity: Annotated[float, Field(ge=0)] = Field(
+        0.0, description="weight of the share of open gates in the loss"
+    )
     aggregation: Literal["upgrad", "pcgrad", "cagrad", "mgda"] | None = None
     bucketing: bool = True
     gradient_checkpointing: bool = False
@@ -163,7 +172,12 @@ class MetaSection(Section):
     inner_steps: PositiveInt = 3
     inner_rate: Annotated[float, Field(gt=0)] = 0.1
     outer_rate: Annotated[float, Field(gt=0)] = 0.03
-    gate_rate: Annotated[float, Field(gt=0)] | None = Field(None, description="of trained gates")
+    gate_rate: Annotated[float, Field(gt=0)] = Field(
+        0.05, description="length of a step of trained gates"
+    )
+    sparsity: Annotated[float, Field(ge=0)] = Field(
+        0.0, description="weight of the share of open gates in the outer loss"
+    )
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
     clip: Annotated[float, Field(gt=0)] | None = 1.0
     off: Share = Field(0.0, description="of the heads, the least important, before training")

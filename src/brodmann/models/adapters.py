@@ -11,7 +11,7 @@ Reference: Houlsby et al. 2019, "Parameter-Efficient Transfer Learning for NLP",
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -58,6 +58,9 @@ class TaskAdapters(nn.Module):
 
 class AdaptersEncoder(TaskModulesEncoder):
     """A frozen backbone with adapters at both residuals of every layer."""
+
+    PARTS: ClassVar[dict[str, str]] = {"modules_by_task.": "adapters"}
+    RATES: ClassVar[dict[str, float]] = {"adapters": 10.0}  # nothing else moves but norms
 
     def __init__(self, backbone: Any, names: Sequence[str], small: int) -> None:
         slots = residual_slots(backbone, "adapters")

@@ -6,19 +6,27 @@ places. The backbone itself stays as transformers made it: hooks at its slots ha
 - attention: a bias on the scores of every layer;
 - alignment: between the embeddings and the first layer;
 - norms: the output norms of the top half of the layers (`norms="both"`: attention norms too);
-- bottleneck: `"base"` inside the top layer, before its last residual; `"large"` a skip stack along
-  all layers, $c_j = CFF_j(h_j + c_{j-1})$, whose last is the encoder's output.
+- bottleneck: `"base"` inside the top layer, before its last residual; `"published"` after it, as
+  in the published code, $CLN_2(a + CFF(CLN_1(a + FFN(a))))$ with $a$ the output of the attention
+  block; `"large"` a skip stack along all layers, $c_j = CFF_j(h_j + c_{j-1})$, whose last is the
+  encoder's output.
 
 With `bottleneck="none"` the model equals the pretrained one at the start. Embeddings and the lowest
 `frozen` share of layers do not train; whatever is conditional does.
+
+Conditioning acts only where task embeddings differ. They start with a spread of their own
+(`spread`) and may learn at a rate of their own (`training.rates`). Two controls tell whether they
+are used: scores with every task given another's (`models/controls.py`), and `embeddings="one"`, a
+single embedding for all tasks.
 
 Reference: Pilault et al. 2021, "Conditionally Adaptive Multi-Task Learning: Improving Transfer
 Learning in NLP Using Fewer Parameters & Less Data", §2.1.
 """
 
+import copy
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -30,6 +38,7 @@ from brodmann.models.backbone import freeze
 from brodmann.models.conditional import (
     ACTIVATIONS,
     EMBEDDING_SPREAD,
+    FILMS,
     ConditionalAlignment,
     ConditionalAttention,
     ConditionalBottleneck,
@@ -39,7 +48,7 @@ from brodmann.models.conditional import (
 )
 from brodmann.models.families import layers_of, residual_slots
 from brodmann.models.shared import rows_of
-from brodmann.models.task_context import of_parts, task_context
+from brodmann.models.task_context import current, of_parts, task_context
 from brodmann.models.task_heads import module_key
 
 BIASED = ("eager", "sdpa")  # implementations whose mask may be a bias
@@ -49,6 +58,16 @@ class ConditionedEncoder(nn.Module):
     """A backbone whose slots are conditioned on the tasks of the batch."""
 
     one_pass = False  # every task sees states of its own
+    knows_tasks = True  # one encoder that reads each task in its own way
+    PARTS: ClassVar[dict[str, str]] = {
+        "embedding.rows.": "task_embeddings",
+        "embedding.": "conditional",
+        "attention.": "conditional",
+        "alignment.": "conditional",
+        "norms.": "conditional",
+        "bottlenecks.": "conditional",
+    }
+    RATES: ClassVar[dict[str, float]] = {}
 
     def __init__(
         self,
@@ -62,13 +81,16 @@ class ConditionedEncoder(nn.Module):
         norms: str,
         bottleneck: str,
         activation: str | None,
+        film: str,
+        spread: float,
+        one_embedding: bool,
     ) -> None:
         super().__init__()
         self.backbone = backbone
         size = int(backbone.config.hidden_size)
         layers = layers_of(backbone)
         slots = residual_slots(backbone, "ca_mtl")
-        self.embedding = TaskEmbedding(names, size)
+        self.embedding = TaskEmbedding(names, size, spread, one=one_embedding)
         self.attention = nn.ModuleList()
         self.norms = nn.ModuleList()
         self.bottlenecks = nn.ModuleList()
@@ -79,7 +101,7 @@ class ConditionedEncoder(nn.Module):
             layers[0].register_forward_pre_hook(hook, with_kwargs=True)
         if attention:
             for layer in layers:
-                bias = ConditionalAttention(size, max_length, blocks)
+                bias = ConditionalAttention(size, max_length, blocks, film)
                 self.attention.append(bias)
                 hook = partial(_add_bias, bias)
                 layer.register_forward_pre_hook(hook, with_kwargs=True)
@@ -94,6 +116,15 @@ class ConditionedEncoder(nn.Module):
             narrow = ConditionalBottleneck(size, activation)
             self.bottlenecks.append(narrow)
             slots[-1][1].added.register_forward_hook(partial(_narrow, narrow))
+        elif bottleneck == "published":
+            attended, whole = slots[-1]
+            narrow = ConditionalBottleneck(size, activation)
+            self.bottlenecks.append(narrow)
+            second = copy.deepcopy(whole.norm)
+            conditional = ConditionalNorm(size)
+            self.norms.extend([second, conditional])
+            attended.norm.register_forward_hook(_remember_attended)
+            whole.norm.register_forward_hook(partial(_publish, narrow, second, conditional))
         elif bottleneck == "large":
             for place, layer in enumerate(layers):
                 narrow = ConditionalBottleneck(size, activation)
@@ -116,7 +147,7 @@ class ConditionedEncoder(nn.Module):
     def task_parameters(self, task: str) -> list[nn.Parameter]:
         """What is this task's alone."""
         key = module_key(task)
-        own = [self.embedding.rows[key]]
+        own = [] if self.embedding.one else [self.embedding.rows[key]]
         if self.alignment is not None and key in self.alignment.matrices:
             own.append(self.alignment.matrices[key])
         return own
@@ -124,15 +155,18 @@ class ConditionedEncoder(nn.Module):
     def add_task(self, name: str, like: str) -> None:
         """One more row of the task embedding: another task's, or drawn anew."""
         rows, key = self.embedding.rows, module_key(like)
-        if key in rows:
+        if self.embedding.one:
+            new = rows["all"]
+        elif key in rows:
             new = rows[key].detach().clone()
         else:
             new = torch.empty_like(next(iter(rows.values())))
             if like == "random":
-                nn.init.normal_(new, std=EMBEDDING_SPREAD)
+                nn.init.normal_(new, std=self.embedding.spread)
             else:
                 nn.init.xavier_uniform_(new[None])
-        rows[module_key(name)] = nn.Parameter(new)
+        if not self.embedding.one:
+            rows[module_key(name)] = nn.Parameter(new)
         if self.alignment is not None and self.alignment.form == "separate":
             matrices = self.alignment.matrices
             fresh = new.new_zeros(len(new), len(new))
@@ -189,6 +223,24 @@ def _narrow(narrow: ConditionalBottleneck, _: nn.Module, __: Any, states: Tensor
     return found
 
 
+def _remember_attended(_: nn.Module, __: Any, states: Tensor) -> None:
+    current().kept["attended"] = states
+
+
+def _publish(
+    narrow: ConditionalBottleneck,
+    second: nn.LayerNorm,
+    conditional: ConditionalNorm,
+    _: nn.Module,
+    __: Any,
+    normed: Tensor,
+) -> Tensor:
+    z, context = conditioned()
+    added = second(context.kept["attended"] + narrow(normed, z, context))
+    found: Tensor = conditional(added, second, z, context)
+    return found
+
+
 def _skip(
     narrow: ConditionalBottleneck,
     place: int,
@@ -219,13 +271,18 @@ def build(
     norms: str = "output",
     bottleneck: str = "base",
     activation: str | None = None,
+    film: str = "columns",
+    embeddings: str = "own",
+    spread: float = EMBEDDING_SPREAD,
     frozen: float = 0.5,
 ) -> ConditionedEncoder:
     """`blocks=1` is the full-block variant; `frozen` the share of layers that do not train."""
     for name, value, allowed in (
         ("alignment", alignment, ("linear", "film", "separate", "none")),
         ("norms", norms, ("output", "both", "none")),
-        ("bottleneck", bottleneck, ("base", "large", "none")),
+        ("bottleneck", bottleneck, ("base", "published", "large", "none")),
+        ("film", film, FILMS),
+        ("embeddings", embeddings, ("own", "one")),
         ("activation", activation, (None, *ACTIVATIONS)),
         ("attention", attention, (True, False)),
     ):
@@ -238,6 +295,8 @@ def build(
         raise InputError(f"ca_mtl: blocks = {blocks!r}: expected a number from 1 to {max_length}")
     if isinstance(frozen, bool) or not isinstance(frozen, int | float) or not 0 <= frozen <= 1:
         raise InputError(f"ca_mtl: frozen = {frozen!r}: expected a share from 0 to 1")
+    if isinstance(spread, bool) or not isinstance(spread, int | float) or not spread > 0:
+        raise InputError(f"ca_mtl: spread = {spread!r}: expected a number above 0")
     used = backbone.config._attn_implementation
     if attention and used not in BIASED:
         raise InputError(
@@ -254,6 +313,9 @@ def build(
         norms=norms,
         bottleneck=bottleneck,
         activation=activation,
+        film=film,
+        spread=spread,
+        one_embedding=embeddings == "one",
     )
     freeze(backbone, frozen)
     return encoder

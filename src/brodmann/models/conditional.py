@@ -17,7 +17,8 @@ from torch import Tensor, nn
 from brodmann.models.task_context import TaskContext, current
 from brodmann.models.task_heads import module_key
 
-EMBEDDING_SPREAD = 0.02  # as transformers starts its embeddings
+EMBEDDING_SPREAD = 1.0  # of a new task embedding: with 0.02 tasks stayed alike all through a run
+FILMS = ("columns", "blocks", "side")
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": nn.functional.gelu,
     "relu": nn.functional.relu,
@@ -26,19 +27,26 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 class TaskEmbedding(nn.Module):
-    """$z_i$: one row a task, through one linear map that all tasks share."""
+    """$z_i$: one row per task, through one linear map that all tasks share.
 
-    def __init__(self, tasks: Sequence[str], size: int) -> None:
+    `one` gives all tasks a single row: a control that has every conditional parameter but does not
+    know its task.
+    """
+
+    def __init__(self, tasks: Sequence[str], size: int, spread: float, *, one: bool) -> None:
         super().__init__()
-        # A parameter a task: one that is not in the batch has no gradient and does not move.
-        self.rows = nn.ParameterDict(
-            {module_key(task): EMBEDDING_SPREAD * torch.randn(size) for task in tasks}
-        )
+        # One parameter per task: that of a task outside the batch has no gradient and stays.
+        names = ["all"] if one else [module_key(task) for task in tasks]
+        self.one, self.spread = one, spread
+        self.rows = nn.ParameterDict({name: spread * torch.randn(size) for name in names})
         self.transform = nn.Linear(size, size, bias=False)
+
+    def key(self, task: str) -> str:
+        return "all" if self.one else module_key(task)
 
     def forward(self, context: TaskContext) -> Tensor:
         """(task of the batch, size); once a forward pass, kept in its context as "z"."""
-        rows = torch.stack([self.rows[module_key(task)] for task in context.tasks])
+        rows = torch.stack([self.rows[self.key(task)] for task in context.tasks])
         with in_float32(rows):
             z: Tensor = self.transform(rows)
         return z
@@ -67,29 +75,44 @@ class FiLM(nn.Module):
 class ConditionalAttention(nn.Module):
     r"""$\mathrm{softmax}[M(z) + QK^T/\sqrt{d}]V$ with $M(z) = \bigoplus_n \varphi(A_n \mid z)$.
 
-    $N$ blocks of ⌈L/N⌉ square along the diagonal, cut to L; γ and β have one value a column;
-    outside the blocks M adds nothing. The same for all heads of a layer.
+    $N$ blocks of ⌈L/N⌉ square along the diagonal, cut to L; outside the blocks M adds nothing. The
+    same for all heads of a layer. The paper's text leaves open how γ and β spread over a block:
+
+    | `film` | values of γ and β |
+    |---|---|
+    | `columns` | L: one per column of M |
+    | `blocks` | L²/N²: one per entry of a block, the same in all blocks (the paper's dimensions) |
+    | `side` | L/N: one per column of a block, the same in all blocks (the published code) |
     """
 
     inside: Tensor
 
-    def __init__(self, size: int, length: int, blocks: int | None) -> None:
+    def __init__(self, size: int, length: int, blocks: int | None, film: str = "columns") -> None:
         super().__init__()
-        count = max(1, size // length) if blocks is None else blocks
-        side = -(-length // count)
-        self.blocks = nn.Parameter(torch.zeros(count, side, side))
-        self.film = FiLM(size, length)
+        self.count = max(1, size // length) if blocks is None else blocks
+        self.side = side = -(-length // self.count)
+        self.form = film
+        self.blocks = nn.Parameter(torch.zeros(self.count, side, side))
+        self.film = FiLM(size, {"columns": length, "blocks": side * side, "side": side}[film])
         place = torch.arange(length) // side
         inside = (place[:, None] == place[None, :]).float()
         self.register_buffer("inside", inside, persistent=False)
 
     def forward(self, z: Tensor, context: TaskContext, tokens: int) -> Tensor:
         """(row or 1, 1, token, token), to be added to the scores."""
-        scale, shift = self.film(z)
+        scale, shift = (self._over_matrix(values, tokens) for values in self.film(z))
         base = _block_diagonal(self.blocks)[:tokens, :tokens]
-        scale, shift = scale[:, None, :tokens], shift[:, None, :tokens]
         bias = (1 + scale) * base + shift * self.inside[:tokens, :tokens]
         return context.spread(bias)[:, None]
+
+    def _over_matrix(self, values: Tensor, tokens: int) -> Tensor:
+        """(task, value of γ or β) → (task, token or 1, token)"""
+        if self.form == "blocks":
+            block = values.view(len(values), self.side, self.side)
+            return block.repeat(1, self.count, self.count)[:, :tokens, :tokens]
+        if self.form == "side":
+            values = values.repeat(1, self.count)
+        return values[:, None, :tokens]
 
 
 def _block_diagonal(blocks: Tensor) -> Tensor:

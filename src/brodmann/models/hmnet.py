@@ -13,14 +13,16 @@ Reference: HMNet, "Hierarchical Multi-task Learning with Task Relevance", §3.3:
 
 import copy
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
+import torch
 from torch import Tensor, nn
 
 from brodmann.data.batches import Part
 from brodmann.data.tasks import TaskSpec
 from brodmann.errors import InputError, did_you_mean
 from brodmann.models.families import family_of, layers_of
+from brodmann.models.task_context import acting_task
 from brodmann.models.task_heads import module_key
 
 
@@ -28,6 +30,13 @@ class PathsEncoder(nn.Module):
     """One path a task; the paths are views on layers that are held once."""
 
     one_pass = False  # every task sees states of its own
+    knows_tasks = True  # one encoder that reads each task in its own way
+    PARTS: ClassVar[dict[str, str]] = {
+        "cluster_layers.": "cluster_layers",
+        "task_layers.": "task_layers",
+        "poolers.": "task_layers",
+    }
+    RATES: ClassVar[dict[str, float]] = {}
 
     def __init__(
         self, backbone: Any, clusters: Sequence[Sequence[str]], depths: tuple[int, int, int]
@@ -92,9 +101,11 @@ class PathsEncoder(nn.Module):
 
     def forward(self, inputs: dict[str, Tensor], parts: Sequence[Part]) -> list[Any]:
         if len(parts) == 1:
-            return [self.views[parts[0].task](**inputs)]
+            return [self.views[acting_task(parts[0].task)](**inputs)]
         return [
-            self.views[part.task](**{name: rows[part.rows] for name, rows in inputs.items()})
+            self.views[acting_task(part.task)](
+                **{name: rows[part.rows] for name, rows in inputs.items()}
+            )
             for part in parts
         ]
 
@@ -189,14 +200,29 @@ def build(
     max_length: int,
     *,
     clusters: Any = None,
+    shuffled: bool = False,
     shared: int | None = None,
     clustered: int | None = None,
     specific: int | None = None,
 ) -> PathsEncoder:
-    """Depths that add up to the backbone's; what is left out follows from the rest."""
+    """Depths that add up to the backbone's; what is left out follows from the rest.
+
+    `shuffled` puts the tasks into clusters of the same sizes at random (by the model's seed): a
+    control, to tell whether it matters *which* tasks share a cluster.
+    """
+    if not isinstance(shuffled, bool):
+        raise InputError(f"hmnet: shuffled = {shuffled!r}: expected true or false")
     layers = len(layers_of(backbone))
     depths = _depths(layers, {"shared": shared, "clustered": clustered, "specific": specific})
-    return PathsEncoder(backbone, given_clusters(clusters, specs), depths)
+    groups = given_clusters(clusters, specs)
+    return PathsEncoder(backbone, shuffle_tasks(groups) if shuffled else groups, depths)
+
+
+def shuffle_tasks(clusters: Sequence[Sequence[str]]) -> list[list[str]]:
+    """The same sizes, the tasks in another order: drawn from torch's generator."""
+    names = [name for group in clusters for name in group]
+    order = iter([names[place] for place in torch.randperm(len(names)).tolist()])
+    return [[next(order) for _ in group] for group in clusters]
 
 
 def _depths(layers: int, given: Mapping[str, int | None]) -> tuple[int, int, int]:

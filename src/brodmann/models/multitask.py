@@ -23,9 +23,17 @@ from brodmann.models import ARCHITECTURES
 from brodmann.models import backbone as backbones
 from brodmann.models.checkpointing import enable_checkpointing
 from brodmann.models.families import bare_models
+from brodmann.models.pooling import OWN, check_pooling, resolve_pooling
 from brodmann.models.stored import FORMAT, is_model_folder, load_model, write_tensors
 from brodmann.models.task_context import checkpoint_contexts
-from brodmann.models.task_heads import TaskHead, check_shared, module_key, new_head, same_form
+from brodmann.models.task_heads import (
+    TaskHead,
+    check_shared,
+    module_key,
+    new_head,
+    reads_pooler,
+    same_form,
+)
 from brodmann.models.trained_gates import check_gates, gates_for, through
 from brodmann.results import Head
 
@@ -46,6 +54,7 @@ class Settings:
     freeze: float | str = 0.0
     seed: int = 0
     gates: str = ""  # "trained", "mask" or none
+    pooling: str = OWN  # what sequence heads read: see models/pooling.py
 
 
 @dataclass
@@ -75,12 +84,15 @@ class MultiTaskModel(nn.Module):
             self.encoder = build(
                 backbone.model, specs, settings.max_length, **(settings.parameters or {})
             )
+        if hasattr(self.encoder, "describe"):  # what was drawn or left to a default, in full
+            self.settings.parameters = self.encoder.describe()
         self.gates = gates_for(self.encoder, settings.gates)
         self.heads = nn.ModuleDict()
         check_shared(specs)
         for place, spec in enumerate(specs):
             if (key := module_key(spec.output_head)) not in self.heads:
-                self.heads[key] = new_head(self.config, spec, settings.seed * 1000 + place)
+                seed = settings.seed * 1000 + place
+                self.heads[key] = new_head(self.config, spec, seed, settings.pooling)
         for inner in self.bare_models():
             backbones.freeze(inner, settings.freeze)
 
@@ -98,6 +110,7 @@ class MultiTaskModel(nn.Module):
         dropout: float | None = None,
         attention: str | None = None,
         gates: str = "",
+        pooling: str = "auto",
         seed: int = 0,
     ) -> "MultiTaskModel":
         """A new model for `tasks` on the backbone `name`, or a trained one from its folder.
@@ -105,6 +118,8 @@ class MultiTaskModel(nn.Module):
         `freeze` is "encoder" (nothing of the backbone trains: the output heads do, and modules that
         an architecture adds) or the share of the layers, from the bottom, that do not train.
         `dropout` overrides the backbone's own. `gates` are "trained" with the model, or a "mask".
+        `pooling` chooses the vector that stands for a text: "auto", "pooler", "first" or "mean"
+        (`models/pooling.py`).
         """
         folder = Path(name)
         if is_model_folder(folder):
@@ -131,8 +146,12 @@ class MultiTaskModel(nn.Module):
             gates=gates,
         )
         check_gates(gates)
+        check_pooling(pooling)
         check_architecture(architecture, settings.parameters or {})
         loaded = backbones.load_backbone(str(name), dropout=dropout, attention=attention, seed=seed)
+        settings.pooling = resolve_pooling(
+            pooling, loaded.model, reads_pooler=reads_pooler(loaded.model.config)
+        )
         specs = [task.spec if isinstance(task, Task) else task for task in tasks]
         return cls(loaded, specs, settings)
 
@@ -213,7 +232,7 @@ class MultiTaskModel(nn.Module):
                 )
             new = copy.deepcopy(self.head_of(like))
         else:
-            new = new_head(self.config, spec, seed)
+            new = new_head(self.config, spec, seed, self.settings.pooling)
         with torch.random.fork_rng():
             torch.manual_seed(seed)
             self.encoder.add_task(spec.name, like)

@@ -12,7 +12,7 @@ Adaptation in Multi-Task Learning", §3.
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -53,6 +53,9 @@ class ProjectedAttention(nn.Module):
 
 class PALsEncoder(TaskModulesEncoder):
     """A backbone with a projected attention beside every layer for every task."""
+
+    PARTS: ClassVar[dict[str, str]] = {"modules_by_task.": "pals"}
+    RATES: ClassVar[dict[str, float]] = {"pals": 1.0}
 
     def __init__(self, backbone: Any, names: Sequence[str], small: int) -> None:
         config = backbone.config

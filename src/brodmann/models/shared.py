@@ -4,7 +4,7 @@ Reference: Caruana 1997, "Multitask Learning"; Liu et al. 2019, "Multi-Task Deep
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
@@ -16,6 +16,9 @@ class SharedEncoder(nn.Module):
     """All rows through one backbone in one pass, whatever their tasks."""
 
     one_pass = True  # every task sees the same states, so several can answer from one reading
+    knows_tasks = False  # all tasks are read alike
+    PARTS: ClassVar[dict[str, str]] = {}  # nothing beside the backbone
+    RATES: ClassVar[dict[str, float]] = {}
 
     def __init__(self, backbone: Any) -> None:
         super().__init__()

@@ -5,7 +5,7 @@ Every task has an encoder of its own, started from the same pretrained weights; 
 
 import copy
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
@@ -19,6 +19,9 @@ class SingleEncoders(nn.Module):
     """A batch's part goes through its own task's backbone."""
 
     one_pass = False
+    knows_tasks = False  # nothing is shared, so nothing can be exchanged
+    PARTS: ClassVar[dict[str, str]] = {}  # nothing beside the backbone
+    RATES: ClassVar[dict[str, float]] = {}
 
     def __init__(self, backbone: Any, names: Sequence[str]) -> None:
         super().__init__()

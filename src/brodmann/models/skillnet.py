@@ -15,7 +15,7 @@ Language Understanding".
 import copy
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -44,6 +44,9 @@ class SkillsEncoder(nn.Module):
     """A backbone whose own feed-forward blocks are the general skill, with six more beside each."""
 
     one_pass = False
+    knows_tasks = True  # one encoder that reads each task in its own way
+    PARTS: ClassVar[dict[str, str]] = {"blocks.": "skills"}
+    RATES: ClassVar[dict[str, float]] = {}
 
     def __init__(self, backbone: Any, skills: Mapping[str, Sequence[str]]) -> None:
         super().__init__()

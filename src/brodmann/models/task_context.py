@@ -6,9 +6,10 @@ checkpoint brings its own context back (`checkpoint_contexts`).
 """
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -33,14 +34,37 @@ class TaskContext:
 
 
 _current: ContextVar[TaskContext | None] = ContextVar("task_context", default=None)
+_instead: ContextVar[Mapping[str, str]] = ContextVar(
+    "exchanged_tasks", default=MappingProxyType({})
+)
 
 
 def of_parts(parts: Sequence[Part], device: torch.device) -> TaskContext:
     counts = torch.tensor([part.rows.stop - part.rows.start for part in parts], device=device)
     of_row = torch.repeat_interleave(torch.arange(len(parts), device=device), counts)
     return TaskContext(
-        tuple(part.task for part in parts), tuple(part.rows for part in parts), of_row
+        tuple(acting_task(part.task) for part in parts),
+        tuple(part.rows for part in parts),
+        of_row,
     )
+
+
+@contextlib.contextmanager
+def exchanged_tasks(instead: Mapping[str, str]) -> Iterator[None]:
+    """Inside, the encoder treats a task as another one: {task: the other}.
+
+    Output heads stay the task's own: what a score loses is what the encoder knew of its task.
+    """
+    token = _instead.set(dict(instead))
+    try:
+        yield
+    finally:
+        _instead.reset(token)
+
+
+def acting_task(task: str) -> str:
+    """The task as which the encoder treats this one."""
+    return _instead.get().get(task, task)
 
 
 def current() -> TaskContext:

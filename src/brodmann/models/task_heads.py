@@ -11,11 +11,13 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from transformers.modeling_outputs import BaseModelOutputWithPooling
 
 from brodmann.data.kinds import KINDS
 from brodmann.data.tasks import TaskSpec
 from brodmann.errors import InputError
 from brodmann.models.backbone import quiet
+from brodmann.models.pooling import OWN, pooled
 
 
 def module_key(task: str) -> str:
@@ -41,9 +43,10 @@ class TaskHead(nn.Module):
     "tokens" → (row, token, output).
     """
 
-    def __init__(self, config: Any, form: str, outputs: int, seed: int) -> None:
+    def __init__(self, config: Any, form: str, outputs: int, seed: int, pooling: str = OWN) -> None:
         super().__init__()
         self.form = form
+        self.pooling = pooling if form in ("sequence", "choice") else OWN
         self.stock, self.slot = _stock_head(config, form, outputs, seed)
 
     def forward(self, states: Any, inputs: dict[str, Tensor]) -> Tensor:
@@ -52,6 +55,11 @@ class TaskHead(nn.Module):
             return logits
         place = getattr(self.stock, self.slot)
         ids, mask = inputs["input_ids"], inputs["attention_mask"]
+        if self.pooling != OWN:
+            # The stock head reads a text of one token, whose state is the pooled vector.
+            vector = pooled(states, mask, self.pooling)
+            states = BaseModelOutputWithPooling(vector[:, None], vector)
+            ids, mask = ids[:, :1], torch.ones_like(mask[:, :1])
         if self.form == "choice" and "MultipleChoice" in type(self.stock).__name__:
             ids, mask = ids[:, None], mask[:, None]  # one choice a row; we put them together
         place.states = states
@@ -65,9 +73,24 @@ class TaskHead(nn.Module):
         return logits.flatten() if self.form == "choice" else logits
 
 
-def new_head(config: Any, spec: TaskSpec, seed: int) -> TaskHead:
+def new_head(config: Any, spec: TaskSpec, seed: int, pooling: str) -> TaskHead:
     kind = KINDS[spec.kind]
-    return TaskHead(config, kind.HEAD, kind.outputs(spec), seed)
+    return TaskHead(config, kind.HEAD, kind.outputs(spec), seed, pooling)
+
+
+def reads_pooler(config: Any) -> bool:
+    """Whether the family's classifier reads the pooler's output: asked of the classifier itself."""
+    head = TaskHead(config, "sequence", 2, seed=0).eval()
+    if head.slot is None:
+        return False
+    states = torch.zeros(1, 1, config.hidden_size)
+    spoilt = torch.full((1, config.hidden_size), torch.nan)
+    one = torch.ones(1, 1, dtype=torch.long)
+    with torch.no_grad():
+        logits = head(
+            BaseModelOutputWithPooling(states, spoilt), {"input_ids": one, "attention_mask": one}
+        )
+    return bool(logits.isnan().any())
 
 
 def same_form(one: TaskSpec, other: TaskSpec) -> bool:

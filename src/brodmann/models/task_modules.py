@@ -16,6 +16,7 @@ class TaskModulesEncoder(nn.Module):
     """What `pals` and `adapters` share: which rows go through which task's module."""
 
     one_pass = False  # every task sees states of its own
+    knows_tasks = True  # one encoder that reads each task in its own way
 
     def __init__(self, backbone: Any, modules: Mapping[str, nn.Module]) -> None:
         super().__init__()

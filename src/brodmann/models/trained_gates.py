@@ -1,14 +1,27 @@
 r"""Gates that belong to a model: learnt with it, saved with it, and a mask of heads that are off.
 
-$$\xi_h = P_h \cdot \sigma(g_h), \qquad g_h \in \mathbb{R},\; P_h \in \{0, 1\}$$
+$$\xi_h = P_h \cdot \min(1, \max(0, (\zeta - \gamma)\,\sigma(g_h) + \gamma)),
+  \qquad g_h \in \mathbb{R},\; P_h \in \{0, 1\}$$
 
-The free parameters $g$ train like any other (`gates = "trained"`, near 1 at the start) or are not
-there at all (`gates = "mask"`: $\xi = P$). Where the gates act, and what acts besides, is in
+with $\gamma = -0.1$ and $\zeta = 1.1$: the sigmoid is stretched a little beyond [0, 1] and cut, so
+that a gate can reach 0 and 1 exactly. The free parameters $g$ train (`gates = "trained"`) or are
+not there at all (`gates = "mask"`: $\xi = P$). Where the gates act, and what acts besides, is in
 `gates.py`: temporary gates multiply with these.
 
-Reference: Gupta et al., "MESH - Multi-head Efficiency in XTREME with Multilingual Specialization
-and Pruning Heuristics", §III-C ("trainable gating weights g", "binary mask function P"). Departure:
-the paper does not say how g is kept in [0, 1]; here by the sigmoid.
+Nothing in a task's loss asks a gate to close. A sparsity term does (`training.sparsity`, λ):
+
+$$\mathcal{L} + \lambda \cdot \frac{1}{H} \sum_h \sigma(g_h - \beta \log(-\gamma / \zeta)),$$
+
+whose sum is the expected number of open gates under the hard concrete distribution, from which the
+gates are then drawn while training: $\sigma(g_h)$ becomes $\sigma((\log u - \log(1 - u) + g_h) /
+\beta)$ with $u$ uniform and $\beta = 2/3$. A head stays open if it lowers the loss by more than
+λ / H.
+
+References: Gupta et al., "MESH - Multi-head Efficiency in XTREME with Multilingual Specialization
+and Pruning Heuristics", §III-C ("trainable gating weights g", "binary mask function P"); Louizos et
+al. 2018, "Learning Sparse Neural Networks through L0 Regularization"; Voita et al. 2019, "Analyzing
+Multi-Head Self-Attention" (the same for heads). Departure: the first paper does not say how g is
+kept in [0, 1], nor what makes gates close.
 """
 
 import contextlib
@@ -27,26 +40,42 @@ from brodmann.models.head_slices import is_transposed
 from brodmann.results import Head
 
 KINDS_OF_GATES = ("", "mask", "trained")
-START = 0.98  # of a trained gate: nearly open, and not so near that it has no slope
+GATE_RATE = 500.0  # times the common learning rate: g moves in units, weights in thousandths
+START = 2.0  # of g: a gate of 0.957, where the slope is steep enough to move
+LOWEST, HIGHEST = -0.1, 1.1  # γ and ζ: how far the sigmoid is stretched
+TEMPERATURE = 2 / 3  # β
 
 
 class ModelGates(nn.Module):
-    """ξ = P · σ(g) of every head, (layer, head)."""
+    """ξ of every head, (layer, head)."""
 
     mask: Tensor
 
     def __init__(self, shape: tuple[int, int], *, trained: bool) -> None:
         super().__init__()
         self.shape = shape
+        self.noisy = False  # whether gates are drawn while training: only a sparsity term needs it
         self.register_buffer("mask", torch.ones(shape))
         # One dimension, like a bias: weight decay leaves it alone (0 would mean a gate of 1/2).
-        start = torch.full((shape[0] * shape[1],), math.log(START / (1 - START)))
+        start = torch.full((shape[0] * shape[1],), START)
         self.free = nn.Parameter(start) if trained else None
 
     def forward(self) -> Tensor:
         if self.free is None:
             return self.mask
-        return torch.sigmoid(self.free).view(self.shape) * self.mask
+        odds = self.free
+        if self.noisy and self.training:
+            uniform = torch.rand_like(odds).clamp(1e-6, 1 - 1e-6)
+            odds = (torch.logit(uniform) + odds) / TEMPERATURE
+        stretched = torch.sigmoid(odds) * (HIGHEST - LOWEST) + LOWEST
+        return stretched.clamp(0.0, 1.0).view(self.shape) * self.mask
+
+    def open_share(self) -> Tensor:
+        """The expected share of open gates among those that are not switched off."""
+        assert self.free is not None
+        chance = torch.sigmoid(self.free - TEMPERATURE * math.log(-LOWEST / HIGHEST))
+        kept = self.mask.flatten()
+        return (chance * kept).sum() / kept.sum().clamp(min=1)
 
     def switch_off(self, heads: Iterable[Head]) -> None:
         """These too; what is off stays off."""
@@ -60,6 +89,12 @@ class ModelGates(nn.Module):
 def check_gates(kind: str) -> None:
     if kind not in KINDS_OF_GATES:
         raise InputError(f"gates = '{kind}'{did_you_mean(kind, KINDS_OF_GATES[1:])}")
+
+
+def check_sparsity(model: Any) -> None:
+    """A sparsity term closes trained gates: without them it would do nothing."""
+    if model.gates is None or model.gates.free is None:
+        raise InputError('sparsity: the model has no trained gates: set gates = "trained"')
 
 
 def gates_for(encoder: Any, kind: str) -> ModelGates | None:

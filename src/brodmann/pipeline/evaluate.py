@@ -14,6 +14,7 @@ from brodmann.pipeline.train import tasks_of
 
 OUTCOMES = "evaluation.npz"  # what every example contributed, for later resampling
 RESAMPLES = 1000
+USED = 0.5  # points lost by exchanging tasks from which conditioning counts as used
 
 
 def evaluate(config: Config, base: Path, report: Any) -> dict[str, Any]:
@@ -31,6 +32,7 @@ def evaluate_in(folder: Path, config: Config, tasks: list[Task], report: Any) ->
 
 
 def _evaluate_in(folder: Path, config: Config, tasks: list[Task], report: Any) -> dict[str, Any]:
+    from brodmann.models.controls import knows_tasks, rotations
     from brodmann.models.evaluate import evaluate as measure
     from brodmann.models.multitask import MultiTaskModel
     from brodmann.training.processes import is_main
@@ -38,6 +40,9 @@ def _evaluate_in(folder: Path, config: Config, tasks: list[Task], report: Any) -
     model = MultiTaskModel.from_pretrained(folder / "model")
     splits = judged_splits(tasks)
     total = sum(len(task.splits.get(split, ())) for task in tasks for split in splits)
+    if knows_tasks(model):
+        turns = len(rotations([task.name for task in tasks]))
+        total += turns * sum(len(task.splits.get("validation", ())) for task in tasks)
     report("evaluation starts", {"examples": total})
     results: dict[str, Any] = {}
     kept: dict[str, Any] = {}
@@ -68,13 +73,48 @@ def _evaluate_in(folder: Path, config: Config, tasks: list[Task], report: Any) -
             if task.name in measured
         }
     document = {"splits": results, "parameters": model.parameter_counts()}
+    if (worth := _conditioning(model, tasks, config, results, report)) is not None:
+        document["conditioning"] = worth
     if model.gates is not None:
         document["gates"] = model.gates().detach().tolist()
     if is_main():
         write_arrays(folder / OUTCOMES, kept)
         write_json(folder / "metrics.json", document)
     report("scores", {"tasks": tasks, "splits": results, "folder": folder})
+    if worth is not None:
+        report("note", {"text": conditioning_in_words(worth)})
     return document
+
+
+def _conditioning(
+    model: Any, tasks: list[Task], config: Config, results: dict[str, Any], report: Any
+) -> dict[str, Any] | None:
+    """What an encoder that knows its task loses when tasks are exchanged."""
+    from brodmann.models.controls import exchanged_scores, knows_tasks, worth_of_knowing
+
+    judged = [task for task in tasks if "validation" in task.splits]
+    if not knows_tasks(model) or len(judged) < 2:
+        return None
+    exchanged = exchanged_scores(
+        model,
+        judged,
+        batch_size=config.training.evaluation_batch_size,
+        precision=config.training.precision,
+        progress=lambda items: report("evaluation goes on", {"items": items}),
+    )
+    own = {name: entry["score"] for name, entry in results["validation"].items()}
+    metrics = {task.name: task.spec.metric for task in judged}
+    return worth_of_knowing(own, exchanged, metrics)
+
+
+def conditioning_in_words(worth: dict[str, Any]) -> str:
+    lost = 100 * worth["mean_lost"]
+    if lost < USED:
+        return (
+            f"conditioning is hardly used: reading every task as another costs {lost:.1f} points "
+            "on average"
+        )
+    return f"conditioning is used: reading every task as another costs {lost:.1f} points on average"
 
 
 def judged_splits(tasks: list[Task]) -> list[str]:

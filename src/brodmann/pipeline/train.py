@@ -149,6 +149,7 @@ def build_model(config: Config, tasks: list[Task]) -> Any:
         dropout=section.dropout,
         attention=section.attention,
         gates=section.gates or "",
+        pooling=section.pooling,
         seed=config.seed,
     )
     if config.training.gradient_checkpointing:

@@ -23,7 +23,9 @@ from brodmann.data.tasks import Task
 from brodmann.errors import InputError, Interrupted, RunError
 from brodmann.models.evaluate import evaluate, mean_primary
 from brodmann.models.multitask import MultiTaskModel
+from brodmann.models.parts import parts_of, rates_of
 from brodmann.models.precision import SLOW_BF16, autocast, computed_in, fast_bf16
+from brodmann.models.trained_gates import check_sparsity
 from brodmann.training import processes
 from brodmann.training.aggregation import TaskGradients, check_together
 from brodmann.training.batching import BatchSource
@@ -86,7 +88,11 @@ class Loop:
             check_sharded_model(model, options, self.world, objective)
             self.shards = Shards(model, self.device, self.world)
             self.trained = self.shards.split
-        optimizer = make_optimizer(self.trained, options.learning_rate, options.weight_decay)
+        if options.sparsity:
+            check_sparsity(model)
+        self.rates = rates_of(model, options.learning_rate, options.rates)
+        self.groups = self._groups()
+        optimizer = make_optimizer(self.groups, options.weight_decay)
         if self.shards is None:
             self.prepared, self.optimizer = self.accelerator.prepare(self.trained, optimizer)
         else:
@@ -123,6 +129,8 @@ class Loop:
         options = self.options.plain() | ({} if special is None else {"specialize": special})
         if self.model.settings.parameters:  # clusters may come from a file that changed since
             options |= {"architecture": self.model.settings.parameters}
+        if len(set(self.rates.values())) > 1:
+            options |= {"rates": self.rates}
         options |= {} if self.objective is None else {"objective": self.objective.settings()}
         return digest(options, data, shapes, self.world)
 
@@ -144,6 +152,8 @@ class Loop:
                 kept = self.trained if self.shards is None else self.model
                 keeper.load_best(kept, self.progress.best_step)
         finally:
+            if self.model.gates is not None:
+                self.model.gates.noisy = False
             if self.special is not None:
                 self.special.remove_hooks()
         if self.special is not None:
@@ -212,6 +222,7 @@ class Loop:
             "precision": computed_in(self.options.precision, self.device),
             "threads": torch.get_num_threads(),
             "parameters": self.parameters,
+            "rates": self.rates,
             "tasks": {
                 task.name: {
                     **task.sizes,
@@ -256,8 +267,10 @@ class Loop:
         options, step = self.options, self.progress.step
         factor = rate(step, self.steps, warmup=options.warmup, schedule=options.schedule)
         for group in self._bare_optimizer().param_groups:
-            group["lr"] = options.learning_rate * factor
+            group["lr"] = group["peak"] * factor
         self.trained.train()
+        if self.model.gates is not None:
+            self.model.gates.noisy = options.sparsity > 0
         self.optimizer.zero_grad(set_to_none=True)
         count = min(options.accumulation, len(self.stream) - self.stream.drawn)
         losses: list[tuple[str, float]] = []
@@ -277,6 +290,10 @@ class Loop:
                     outputs = self.prepared(batch)
                 each = self.task_losses(batch, outputs.losses)
                 loss = torch.stack(list(each.values())).sum() / batch.tasks
+                if options.sparsity:
+                    # Once per step: every process adds its share to each of its batches.
+                    share = count / (len(batches) * self.world)
+                    loss = loss + options.sparsity * share * self.model.gates.open_share()
                 # The processes' gradients are averaged, but each loss is a share of the whole.
                 self.accelerator.backward(loss * (self.world / count))
             if self.conflicts is not None:
@@ -314,11 +331,28 @@ class Loop:
             found[part.task] = self.model.specs[part.task].weight * share
         return found
 
+    def _groups(self) -> list[tuple[float, list[nn.Parameter]]]:
+        """(learning rate, parameters): everything at the common rate, then parts with their own."""
+        model = self.trained if self.objective is None else self.model
+        parts = parts_of(model)
+        known = {id(p) for parameters in parts.values() for p in parameters}
+        others = [p for p in self.trained.parameters() if p.requires_grad and id(p) not in known]
+        by_rate: dict[float, list[nn.Parameter]] = {self.options.learning_rate: others}
+        for part, parameters in parts.items():
+            by_rate.setdefault(self.rates[part], []).extend(parameters)
+        return list(by_rate.items())
+
     def _clip(self) -> float:
-        trained = [p for p in self.trained.parameters() if p.grad is not None]
+        """Parts with a rate of their own are clipped by themselves: a few gates beside millions of
+        weights would otherwise be scaled by what the weights do."""
         limit = self.options.clip if self.options.clip is not None else math.inf
-        norm: Any = nn.utils.clip_grad_norm_(trained, limit)
-        return float(norm if self.shards is None else norm.full_tensor())
+        norms: list[float] = []
+        for _, parameters in self.groups:
+            trained = [p for p in parameters if p.grad is not None]
+            if trained:
+                norm: Any = nn.utils.clip_grad_norm_(trained, limit)
+                norms.append(float(norm if self.shards is None else norm.full_tensor()))
+        return math.hypot(*norms)
 
     def _check_finite(
         self, losses: Sequence[tuple[str, float]], norm: float, keeper: Keeper

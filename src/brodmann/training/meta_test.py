@@ -56,7 +56,7 @@ class Adapter:
             known = {spec.output_head for spec in self.model.specs.values()}
             self.model.add_task(task, like=nearest(self.model, task))
             if task.spec.output_head not in known:
-                fresh = new_head(self.model.config, task.spec, seed)
+                fresh = new_head(self.model.config, task.spec, seed, self.model.settings.pooling)
                 self.model.head_of(task.name).load_state_dict(fresh.state_dict())
         self.start = {name: p.detach().clone() for name, p in self.model.named_parameters()}
         self.encoded: dict[str, Encoded] = {

@@ -1,6 +1,6 @@
 """The settings of a training run, checked, and the optimizer they ask for."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -24,6 +24,7 @@ class Options:
     batch_size: int = 32
     accumulation: int = 1
     learning_rate: float = 2e-5
+    rates: Mapping[str, float] = field(default_factory=dict)  # of parts: see models/parts.py
     weight_decay: float = 0.0
     warmup: float = 0.1
     schedule: str = "linear"
@@ -38,14 +39,15 @@ class Options:
     keep: str = "best"
     seed: int = 0
     specialize: IAT | None = None
+    sparsity: float = 0.0
     aggregation: str | None = None
     sharding: str | None = None
 
     def plain(self) -> dict[str, Any]:
         """All but how heads specialize: what the steps before the switch depend on."""
         values = {name: value for name, value in asdict(self).items() if name != "specialize"}
-        for later in ("aggregation", "sharding"):
-            if values[later] is None:  # runs from before there was a choice are the same runs
+        for later in ("aggregation", "sharding", "rates", "sparsity"):
+            if not values[later]:  # runs from before there was a choice are the same runs
                 del values[later]
         return values
 
@@ -76,6 +78,8 @@ def checked_options(options: Mapping[str, Any]) -> Options:
             raise InputError(f"{name} = {getattr(chosen, name)!r}: expected a number")
         if not getattr(chosen, name) > 0:
             raise InputError(f"{name} = {getattr(chosen, name)}: expected a number above 0")
+    if isinstance(chosen.sparsity, bool | str) or not chosen.sparsity >= 0:
+        raise InputError(f"sparsity = {chosen.sparsity!r}: expected 0 or a number above it")
     if not 0 <= chosen.seed < 2**31:
         raise InputError(f"seed = {chosen.seed}: expected a whole number from 0 to 2147483647")
     if not 0 <= chosen.warmup <= 1:
@@ -83,14 +87,22 @@ def checked_options(options: Mapping[str, Any]) -> Options:
     return chosen
 
 
-def make_optimizer(model: nn.Module, learning_rate: float, weight_decay: float) -> Any:
-    """AdamW; biases and norms (all parameters of one dimension) are not decayed."""
-    trained = [p for p in model.parameters() if p.requires_grad]
-    if not trained:
+def make_optimizer(
+    groups: Sequence[tuple[float, Sequence[nn.Parameter]]], weight_decay: float
+) -> Any:
+    """AdamW over (learning rate, parameters) groups.
+
+    Biases and norms (all parameters of one dimension) are not decayed. Every group keeps its full
+    rate under "peak": the schedule multiplies it.
+    """
+    made = []
+    for rate, parameters in groups:
+        for decay, chosen in (
+            (weight_decay, [p for p in parameters if p.dim() > 1]),
+            (0.0, [p for p in parameters if p.dim() <= 1]),
+        ):
+            if chosen:
+                made.append({"params": chosen, "weight_decay": decay, "lr": rate, "peak": rate})
+    if not made:
         raise InputError("nothing to train: every parameter of the model is frozen")
-    groups = [
-        {"params": [p for p in trained if p.dim() > 1], "weight_decay": weight_decay},
-        {"params": [p for p in trained if p.dim() <= 1], "weight_decay": 0.0},
-    ]
-    groups = [group for group in groups if group["params"]]
-    return torch.optim.AdamW(groups, lr=learning_rate, betas=(0.9, 0.999), fused=True)
+    return torch.optim.AdamW(made, betas=(0.9, 0.999), fused=True)

@@ -155,7 +155,7 @@ class _Learner:
     ) -> dict[str, float]:
         name, spec = self.task.name, self.task.spec
         self.model.load_state_dict(self.start, strict=False)
-        fresh = new_head(self.model.config, spec, seed)
+        fresh = new_head(self.model.config, spec, seed, self.model.settings.pooling)
         self.model.head_of(name).load_state_dict(fresh.state_dict())
         train = [self.task.splits["train"][place] for place in places]
         few = replace(self.task, splits={**self.task.splits, "train": train})

@@ -295,7 +295,7 @@ def test_other_families_are_refused_in_one_line(architecture: str) -> None:
         ("ca_mtl", {"alignment": "linaer"}, "did you mean 'linear'"),
         ("ca_mtl", {"blocks": 0}, "from 1 to 16"),
         ("ca_mtl", {"frozen": 2.0}, "share from 0 to 1"),
-        ("ca_mtl", {"bottleneck": "big"}, "expected one of base, large, none"),
+        ("ca_mtl", {"bottleneck": "big"}, "expected one of base, published, large, none"),
         ("ca_mtl", {"blocks": True}, "from 1 to 16"),
         ("ca_mtl", {"frozen": [0.5]}, "share from 0 to 1"),
         ("skillnet", {"skills": ["topic"]}, "expected a table"),

@@ -1,0 +1,53 @@
+"""The named parts of a model, each of which may have a learning rate of its own.
+
+Every model has `backbone` (the pretrained network) and `heads` (output heads), some have `gates`,
+and an architecture names what it adds: its `PARTS` maps prefixes of parameter names to parts, its
+`RATES` says how much faster than the rest a part should learn. What starts at zero or at random
+needs larger steps than what was pretrained.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from torch import nn
+
+from brodmann.errors import InputError, did_you_mean
+from brodmann.models.trained_gates import GATE_RATE
+
+
+def parts_of(model: Any) -> dict[str, list[nn.Parameter]]:
+    """Trained parameters by part, in the order in which the model holds them."""
+    own: Mapping[str, str] = model.encoder.PARTS
+    found: dict[str, list[nn.Parameter]] = {}
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            found.setdefault(_part(name, own), []).append(parameter)
+    return found
+
+
+def _part(name: str, own: Mapping[str, str]) -> str:
+    top, _, rest = name.partition(".")
+    if top != "encoder":
+        return top  # heads, gates
+    return next((part for prefix, part in own.items() if rest.startswith(prefix)), "backbone")
+
+
+def rates_of(
+    model: Any, learning_rate: float, given: Mapping[str, float] | None = None
+) -> dict[str, float]:
+    """The learning rate of every part that trains: as given, or a multiple of the common one."""
+    parts = parts_of(model)
+    factors = {"gates": GATE_RATE, **model.encoder.RATES}
+    for name, value in (given or {}).items():
+        if name not in parts:
+            known = ", ".join(parts)
+            raise InputError(
+                f"rates: this model trains no part '{name}'{did_you_mean(name, parts)}: it has "
+                f"{known}"
+            )
+        if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+            raise InputError(f"rates: {name} = {value!r}: expected a number above 0")
+    return {
+        part: float((given or {}).get(part, learning_rate * factors.get(part, 1.0)))
+        for part in parts
+    }
