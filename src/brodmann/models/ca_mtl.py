@@ -229,7 +229,7 @@ def _remember_attended(_: nn.Module, __: Any, states: Tensor) -> None:
 
 def _publish(
     narrow: ConditionalBottleneck,
-    second: nn.LayerNorm,
+    second: Any,  # a copy of the layer's own norm
     conditional: ConditionalNorm,
     _: nn.Module,
     __: Any,

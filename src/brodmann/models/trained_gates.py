@@ -63,7 +63,7 @@ class ModelGates(nn.Module):
     def forward(self) -> Tensor:
         if self.free is None:
             return self.mask
-        odds = self.free
+        odds: Tensor = self.free
         if self.noisy and self.training:
             uniform = torch.rand_like(odds).clamp(1e-6, 1 - 1e-6)
             odds = (torch.logit(uniform) + odds) / TEMPERATURE
@@ -91,10 +91,12 @@ def check_gates(kind: str) -> None:
         raise InputError(f"gates = '{kind}'{did_you_mean(kind, KINDS_OF_GATES[1:])}")
 
 
-def check_sparsity(model: Any) -> None:
-    """A sparsity term closes trained gates: without them it would do nothing."""
-    if model.gates is None or model.gates.free is None:
+def sparse_gates(model: Any) -> ModelGates:
+    """The gates that a sparsity term closes: without trained ones it would do nothing."""
+    own = model.gates
+    if not isinstance(own, ModelGates) or own.free is None:
         raise InputError('sparsity: the model has no trained gates: set gates = "trained"')
+    return own
 
 
 def gates_for(encoder: Any, kind: str) -> ModelGates | None:

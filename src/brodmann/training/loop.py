@@ -25,7 +25,7 @@ from brodmann.models.evaluate import evaluate, mean_primary
 from brodmann.models.multitask import MultiTaskModel
 from brodmann.models.parts import parts_of, rates_of
 from brodmann.models.precision import SLOW_BF16, autocast, computed_in, fast_bf16
-from brodmann.models.trained_gates import check_sparsity
+from brodmann.models.trained_gates import sparse_gates
 from brodmann.training import processes
 from brodmann.training.aggregation import TaskGradients, check_together
 from brodmann.training.batching import BatchSource
@@ -88,8 +88,7 @@ class Loop:
             check_sharded_model(model, options, self.world, objective)
             self.shards = Shards(model, self.device, self.world)
             self.trained = self.shards.split
-        if options.sparsity:
-            check_sparsity(model)
+        self.sparse = sparse_gates(model) if options.sparsity else None
         self.rates = rates_of(model, options.learning_rate, options.rates)
         self.groups = self._groups()
         optimizer = make_optimizer(self.groups, options.weight_decay)
@@ -152,8 +151,8 @@ class Loop:
                 kept = self.trained if self.shards is None else self.model
                 keeper.load_best(kept, self.progress.best_step)
         finally:
-            if self.model.gates is not None:
-                self.model.gates.noisy = False
+            if self.sparse is not None:
+                self.sparse.noisy = False
             if self.special is not None:
                 self.special.remove_hooks()
         if self.special is not None:
@@ -269,8 +268,8 @@ class Loop:
         for group in self._bare_optimizer().param_groups:
             group["lr"] = group["peak"] * factor
         self.trained.train()
-        if self.model.gates is not None:
-            self.model.gates.noisy = options.sparsity > 0
+        if self.sparse is not None:
+            self.sparse.noisy = True
         self.optimizer.zero_grad(set_to_none=True)
         count = min(options.accumulation, len(self.stream) - self.stream.drawn)
         losses: list[tuple[str, float]] = []
@@ -290,10 +289,10 @@ class Loop:
                     outputs = self.prepared(batch)
                 each = self.task_losses(batch, outputs.losses)
                 loss = torch.stack(list(each.values())).sum() / batch.tasks
-                if options.sparsity:
+                if self.sparse is not None:
                     # Once per step: every process adds its share to each of its batches.
                     share = count / (len(batches) * self.world)
-                    loss = loss + options.sparsity * share * self.model.gates.open_share()
+                    loss = loss + options.sparsity * share * self.sparse.open_share()
                 # The processes' gradients are averaged, but each loss is a share of the whole.
                 self.accelerator.backward(loss * (self.world / count))
             if self.conflicts is not None:

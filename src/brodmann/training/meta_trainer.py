@@ -37,7 +37,7 @@ from brodmann.errors import InputError, Interrupted
 from brodmann.models.checkpointing import is_checkpointing
 from brodmann.models.multitask import MultiTaskModel
 from brodmann.models.precision import autocast
-from brodmann.models.trained_gates import check_sparsity
+from brodmann.models.trained_gates import sparse_gates
 from brodmann.training.checkpoint import random_state
 from brodmann.training.keeper import Keeper
 from brodmann.training.meta import check_algorithm, outer_gradients
@@ -176,8 +176,7 @@ class _MetaLoop:
         self.still = [name for name in self.trained if name.startswith("gates.")]
         weights = [p for name, p in self.trained.items() if name not in self.still]
         groups: list[dict[str, Any]] = [{"params": weights}]
-        if settings.sparsity:
-            check_sparsity(model)
+        self.sparse = sparse_gates(model) if settings.sparsity else None
         if self.still:
             gates = [self.trained[name] for name in self.still]
             groups.append({"params": gates, "lr": settings.gate_rate})
@@ -246,8 +245,8 @@ class _MetaLoop:
         weights', so that at one rate, or clipped together, they would never move."""
         for name in self.still:
             gate = self.trained[name]
-            if self.settings.sparsity:
-                (added,) = torch.autograd.grad(self.model.gates.open_share(), [gate])
+            if self.sparse is not None:
+                (added,) = torch.autograd.grad(self.sparse.open_share(), [gate])
                 gate.grad = self.settings.sparsity * added + (0 if gate.grad is None else gate.grad)
             if gate.grad is not None:
                 gate.grad /= gate.grad.norm().clamp(min=1e-12)
