@@ -37,13 +37,17 @@ class ModelSection(Section):
 
 
 class TrainingSection(Section):
-    """[training]; the defaults are the papers'."""
+    """[training]"""
 
-    epochs: PositiveInt = 5
+    epochs: Literal["auto"] | PositiveInt = Field(
+        "auto", description="auto: 3 to 20, for about 300 steps"
+    )
     max_steps: PositiveInt | None = None
     batch_size: PositiveInt = 32
     accumulation: PositiveInt = 1
-    learning_rate: Annotated[float, Field(gt=0)] = 2e-5
+    learning_rate: Literal["auto"] | Annotated[float, Field(gt=0)] = Field(
+        "auto", description="auto: by the width of the encoder"
+    )
     rates: dict[str, Annotated[float, Field(gt=0)]] = Field(
         default_factory=dict, description="of parts, e.g. { heads = 1e-3 }"
     )

@@ -35,7 +35,7 @@ from brodmann.console_tables import (
     transfer_parts,
     zero_shot_table,
 )
-from brodmann.results import parameters_in_words
+from brodmann.results import parameters_in_words, rates_in_words
 
 
 class LastingConsole(Console):
@@ -145,7 +145,9 @@ class RunView:
             f"{facts['steps']:,} steps on {facts['device']} in {facts['precision']}, "
             f"{facts['threads']} thread(s)"
             + (f", {facts['world']} processes" if facts["world"] > 1 else "")
-            + (", sharded" if facts["sharded"] else ""),
+            + (", sharded" if facts["sharded"] else "")
+            + f"; {facts['epochs']} epochs, learning rate {rates_in_words(facts['rates'])}"
+            + f"; a text is read as {facts['pooling']}",
             highlight=False,
             soft_wrap=True,
         )

@@ -26,6 +26,7 @@ from brodmann.errors import InputError
 from brodmann.grid_cells import task_name
 from brodmann.models.shapes import Shape, encoder_counts
 from brodmann.pipeline.plan import evaluations_of
+from brodmann.training.defaults import choose_epochs
 from brodmann.training.transfer import LARGEST_BATCH
 
 SPLIT_OF_OWN = 0.1  # of the training data is held out where a task has no validation split
@@ -76,7 +77,7 @@ def estimate_run(label: str, config: Config, *, heads: bool, share: float = 1.0)
     training = config.training
     examples = sum(task.train for task in tasks)
     an_epoch = -(-examples // (training.batch_size * training.accumulation))
-    steps = an_epoch * training.epochs
+    steps = an_epoch * choose_epochs(training.epochs, an_epoch)
     if training.max_steps is not None:
         steps = min(steps, training.max_steps)
     seen = steps * training.batch_size * training.accumulation

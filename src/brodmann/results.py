@@ -31,6 +31,17 @@ def parameters_in_words(counts: Mapping[str, int]) -> str:
     return words
 
 
+def rates_in_words(rates: Mapping[str, float]) -> str:
+    """The common learning rate, and those of parts that have their own.
+
+    >>> rates_in_words({"backbone": 1e-4, "heads": 1e-4, "gates": 0.05})
+    '0.0001 (gates 0.05)'
+    """
+    common = rates.get("backbone", next(iter(rates.values())))
+    own = [f"{part} {rate:.3g}" for part, rate in rates.items() if rate != common]
+    return f"{common:.3g}" + (f" ({', '.join(own)})" if own else "")
+
+
 def share_of(alpha: float, count: int) -> int:
     """floor(alpha · count), counted exactly: 0.58 · 100 is 57.99… in floats."""
     if isinstance(alpha, bool) or not 0 <= alpha <= 1:

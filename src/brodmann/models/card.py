@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from brodmann.models.pooling import describe_pooling
 from brodmann.models.predicting import expected_input
 from brodmann.results import parameters_in_words
 
@@ -20,7 +21,8 @@ def model_card(model: "MultiTaskModel", scores: Mapping[str, Mapping[str, float]
         f"`{settings.architecture}`, "
         f"{parameters_in_words(counts)} "
         f"({counts['heads'] / 1e6:.2f} M in output heads), "
-        f"at most {settings.max_length} tokens. Made with Brodmann.",
+        f"at most {settings.max_length} tokens; texts are read as "
+        f"{describe_pooling(settings.pooling)}. Made with Brodmann.",
         "",
         "| task | kind | labels | input | metric | validation |",
         "|---|---|---|---|---|---|",

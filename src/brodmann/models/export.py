@@ -20,10 +20,11 @@ from brodmann.artifacts import whole_folder
 from brodmann.errors import InputError
 from brodmann.models.backbone import quiet
 from brodmann.models.families import REMOVED, removed_heads
-from brodmann.models.task_heads import TaskHead
+from brodmann.models.task_heads import TaskHead, reads_pooler
 from brodmann.models.trained_gates import folded
 
 ONNX_INSTALL = "pip install 'brodmann[onnx]'"
+SMALL_STEP = 2.0**-13
 CLOSE = 1e-4  # how far ONNX Runtime may be from torch
 
 
@@ -62,6 +63,7 @@ def stock_model(model: Any, task: str, *, zeroed: bool = False) -> Any:
         encoder = with_zeroed_heads(encoder)
     config = copy.deepcopy(encoder.config)
     _describe(config, spec)
+    _check_pooling(head, config, task)
     with quiet():
         stock = type(head.stock)(config)
     weights = {f"{head.slot}.{name}": value for name, value in encoder.state_dict().items()}
@@ -70,9 +72,49 @@ def stock_model(model: Any, task: str, *, zeroed: bool = False) -> Any:
     weights = {name: value for name, value in weights.items() if name in expected}
     weights |= head.stock.state_dict()
     stock.load_state_dict(weights)
+    if head.pooling == "first" and reads_pooler(config):
+        _pass_first_token(stock, head)
     if spec.kind == "regression":
         _fold_units(stock, head, spec)
     return stock.eval()
+
+
+def _check_pooling(head: TaskHead, config: Any, task: str) -> None:
+    """ModernBERT's class can take the mean of all tokens; the others read one token."""
+    if head.pooling != "mean":
+        return
+    if not hasattr(config, "classifier_pooling"):
+        raise InputError(
+            f"task '{task}' reads the mean of all tokens (pooling = \"mean\"), which "
+            f"transformers' {config.model_type} classes cannot: export it --to onnx, or train with "
+            'pooling = "first"'
+        )
+    config.classifier_pooling = "mean"
+
+
+def _pass_first_token(stock: Any, head: TaskHead) -> None:
+    """Make the stock pooler hand the first token's state over as it is.
+
+    It computes tanh(W h + b). With W a small multiple of the identity the tanh is linear to within
+    float32 (its next term is (2⁻¹³ h)² / 3 of the value), and a power of two scales without
+    rounding, so the classifier behind it can take the factor back.
+    """
+    pooler = getattr(stock, head.slot or "").pooler
+    linear = next(module for module in pooler.modules() if isinstance(module, nn.Linear))
+    last = _last_linear(stock, head)
+    with torch.no_grad():
+        linear.weight.copy_(SMALL_STEP * torch.eye(len(linear.weight)))
+        linear.bias.zero_()
+        last.weight.div_(SMALL_STEP)
+
+
+def _last_linear(stock: Any, head: TaskHead) -> nn.Linear:
+    """The layer that gives the logits."""
+    return [
+        module
+        for name, module in stock.named_modules()
+        if isinstance(module, nn.Linear) and not name.startswith(f"{head.slot}.")
+    ][-1]
 
 
 def _describe(config: Any, spec: Any) -> None:
@@ -95,12 +137,7 @@ def _describe(config: Any, spec: Any) -> None:
 
 def _fold_units(stock: Any, head: TaskHead, spec: Any) -> None:
     """The head learnt standard units; the exported one answers in the task's own."""
-    slot = head.slot
-    last = [
-        module
-        for name, module in stock.named_modules()
-        if isinstance(module, nn.Linear) and not name.startswith(f"{slot}.")
-    ][-1]
+    last = _last_linear(stock, head)
     if last.bias is None:
         raise InputError(
             f"task '{spec.name}': {type(stock).__name__} has no bias to hold the mean of its "

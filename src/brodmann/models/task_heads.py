@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers.modeling_outputs import BaseModelOutputWithPooling
+from transformers.modeling_outputs import BaseModelOutputWithPoolingAndCrossAttentions as States
 
 from brodmann.data.kinds import KINDS
 from brodmann.data.tasks import TaskSpec
@@ -58,7 +58,7 @@ class TaskHead(nn.Module):
         if self.pooling != OWN:
             # The stock head reads a text of one token, whose state is the pooled vector.
             vector = pooled(states, mask, self.pooling)
-            states = BaseModelOutputWithPooling(vector[:, None], vector)
+            states = States(last_hidden_state=vector[:, None], pooler_output=vector)
             ids, mask = ids[:, :1], torch.ones_like(mask[:, :1])
         if self.form == "choice" and "MultipleChoice" in type(self.stock).__name__:
             ids, mask = ids[:, None], mask[:, None]  # one choice a row; we put them together
@@ -88,7 +88,8 @@ def reads_pooler(config: Any) -> bool:
     one = torch.ones(1, 1, dtype=torch.long)
     with torch.no_grad():
         logits = head(
-            BaseModelOutputWithPooling(states, spoilt), {"input_ids": one, "attention_mask": one}
+            States(last_hidden_state=states, pooler_output=spoilt),
+            {"input_ids": one, "attention_mask": one},
         )
     return bool(logits.isnan().any())
 

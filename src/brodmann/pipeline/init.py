@@ -58,11 +58,13 @@ backbone = "builtin:minilm"           # or a hub id, a folder, builtin:tiny
 architecture = "shared"               # or single (a model per task), ca_mtl, hmnet, …
 # freeze = 0.5                        # lowest half of the layers; "encoder": all of it
 max_length = 128
+# pooling = "auto"                    # the vector that stands for a text: pooler, first or mean
 
 [training]
-epochs = 3
+epochs = "auto"                       # 3 to 20, for about 300 steps
 batch_size = 32
-learning_rate = 5e-5
+learning_rate = "auto"                # by the width of the encoder: 2e-4 for MiniLM
+# rates = { heads = 1e-3 }            # a rate of its own for a part of the model
 precision = "auto"                    # bf16 where it is fast, else float32
 sampling = "proportional"             # uniform, sqrt, temperature, annealed, uncertainty
 # sampling_parameters = { tau = 2.0 }

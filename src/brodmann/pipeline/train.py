@@ -123,7 +123,7 @@ def _with_heads_off(section: OffSection, tasks: list[Task], model: Any, config: 
 
 def _as_asked(trained: Any, asked: Any, tasks: list[Task], where: str) -> Any:
     """The trained model, if it is what this configuration would have built."""
-    for key in ("architecture", "freeze", "max_length", "stride", "gates"):
+    for key in ("architecture", "freeze", "max_length", "stride", "gates", "pooling"):
         ours, theirs = getattr(asked.settings, key), getattr(trained.settings, key)
         if ours != theirs:
             raise InputError(f"[off]: {where} has {key} = {theirs!r}, not {ours!r} as asked here")

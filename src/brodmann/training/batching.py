@@ -33,7 +33,7 @@ class BatchSource:
         self.stream = kind(
             [encoded[name].lengths() for name in names],
             batch_size=options.batch_size * world,
-            epochs=options.epochs,
+            epochs=int(options.epochs),
             sampling=options.sampling,
             seed=options.seed,
             bucketing=options.bucketing,

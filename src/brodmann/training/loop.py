@@ -24,6 +24,7 @@ from brodmann.errors import InputError, Interrupted, RunError
 from brodmann.models.evaluate import evaluate, mean_primary
 from brodmann.models.multitask import MultiTaskModel
 from brodmann.models.parts import parts_of, rates_of
+from brodmann.models.pooling import describe_pooling
 from brodmann.models.precision import SLOW_BF16, autocast, computed_in, fast_bf16
 from brodmann.models.trained_gates import sparse_gates
 from brodmann.training import processes
@@ -32,7 +33,7 @@ from brodmann.training.batching import BatchSource
 from brodmann.training.checkpoint import random_state
 from brodmann.training.iat import Specialization
 from brodmann.training.keeper import Keeper
-from brodmann.training.options import Options, make_optimizer
+from brodmann.training.options import Options, make_optimizer, resolve_options
 from brodmann.training.progress import Progress
 from brodmann.training.schedule import rate
 from brodmann.training.stopping import StopSignals
@@ -61,12 +62,15 @@ class Loop:
         self.world = int(self.accelerator.num_processes)
         self.rank = int(self.accelerator.process_index)
         self.report: Report = report if report and self.rank == 0 else lambda *_: None
-        self.model, self.tasks, self.options = model, tasks, options
+        self.model, self.tasks = model, tasks
         self.objective = objective
         self.trained: nn.Module = model if objective is None else objective  # has all parameters
         self.device = self.accelerator.device
         self.train_sets = dict(encoded.get("train") or self._encoded("train"))
         self.validation_sets = dict(encoded.get("validation") or self._encoded("validation"))
+        large = options.batch_size * self.world
+        batches = sum(-(-encoded.items // large) for encoded in self.train_sets.values())
+        self.options = options = resolve_options(options, batches, int(model.config.hidden_size))
         self.source = BatchSource(
             model,
             [task.name for task in tasks],
@@ -89,7 +93,8 @@ class Loop:
             self.shards = Shards(model, self.device, self.world)
             self.trained = self.shards.split
         self.sparse = sparse_gates(model) if options.sparsity else None
-        self.rates = rates_of(model, options.learning_rate, options.rates)
+        self.learning_rate = float(options.learning_rate)
+        self.rates = rates_of(model, self.learning_rate, options.rates)
         self.groups = self._groups()
         optimizer = make_optimizer(self.groups, options.weight_decay)
         if self.shards is None:
@@ -221,7 +226,9 @@ class Loop:
             "precision": computed_in(self.options.precision, self.device),
             "threads": torch.get_num_threads(),
             "parameters": self.parameters,
+            "epochs": self.options.epochs,
             "rates": self.rates,
+            "pooling": describe_pooling(self.model.settings.pooling),
             "tasks": {
                 task.name: {
                     **task.sizes,
@@ -311,7 +318,7 @@ class Loop:
         facts = {"step": step + 1, "steps": self.steps, "losses": losses, "norm": norm}
         self.report("step", {**facts, "examples": sum(self.progress.examples.values())})
         if (step + 1) % LOG_EVERY == 0 or step + 1 == self.steps:
-            self._log(keeper, log, options.learning_rate * factor)
+            self._log(keeper, log, self.learning_rate * factor)
 
     def _by_task(self) -> bool:
         """Heads specialize a task at a time: a mixed batch is split then."""
@@ -336,7 +343,7 @@ class Loop:
         parts = parts_of(model)
         known = {id(p) for parameters in parts.values() for p in parameters}
         others = [p for p in self.trained.parameters() if p.requires_grad and id(p) not in known]
-        by_rate: dict[float, list[nn.Parameter]] = {self.options.learning_rate: others}
+        by_rate: dict[float, list[nn.Parameter]] = {self.learning_rate: others}
         for part, parameters in parts.items():
             by_rate.setdefault(self.rates[part], []).extend(parameters)
         return list(by_rate.items())

@@ -1,7 +1,7 @@
 """The settings of a training run, checked, and the optimizer they ask for."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import torch
@@ -11,6 +11,7 @@ from brodmann.data.samplers import check_sampler
 from brodmann.errors import InputError, did_you_mean
 from brodmann.models.precision import PRECISIONS
 from brodmann.training.aggregation import check_aggregation
+from brodmann.training.defaults import AUTO, choose_epochs, choose_rate
 from brodmann.training.iat import IAT
 from brodmann.training.schedule import SCHEDULES
 
@@ -19,11 +20,11 @@ from brodmann.training.schedule import SCHEDULES
 class Options:
     """The settings of `fit`; its docstring says what they mean."""
 
-    epochs: int = 5
+    epochs: int | str = AUTO
     max_steps: int | None = None
     batch_size: int = 32
     accumulation: int = 1
-    learning_rate: float = 2e-5
+    learning_rate: float | str = AUTO
     rates: Mapping[str, float] = field(default_factory=dict)  # of parts: see models/parts.py
     weight_decay: float = 0.0
     warmup: float = 0.1
@@ -74,6 +75,8 @@ def checked_options(options: Mapping[str, Any]) -> Options:
                 f"unknown {name} '{value}'{did_you_mean(str(value), [a for a in allowed if a])}"
             )
     for name in ("epochs", "batch_size", "accumulation", "learning_rate"):
+        if name in ("epochs", "learning_rate") and getattr(chosen, name) == AUTO:
+            continue
         if isinstance(getattr(chosen, name), str | None):
             raise InputError(f"{name} = {getattr(chosen, name)!r}: expected a number")
         if not getattr(chosen, name) > 0:
@@ -85,6 +88,15 @@ def checked_options(options: Mapping[str, Any]) -> Options:
     if not 0 <= chosen.warmup <= 1:
         raise InputError(f"warmup = {chosen.warmup}: expected a share of the steps, from 0 to 1")
     return chosen
+
+
+def resolve_options(options: Options, batches_per_epoch: int, width: int) -> Options:
+    """The same options with numbers in the place of "auto"."""
+    return replace(
+        options,
+        epochs=choose_epochs(options.epochs, batches_per_epoch),
+        learning_rate=choose_rate(options.learning_rate, width),
+    )
 
 
 def make_optimizer(

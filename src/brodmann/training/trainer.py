@@ -34,8 +34,9 @@ def fit(
 ) -> Progress:
     """Train `model` on the tasks' training splits; afterwards it holds the best weights.
 
-    The options are the fields of `Options`, with the papers' defaults: `epochs`, `batch_size` (per
-    process), `accumulation`, `learning_rate`, `weight_decay`, `warmup` (share of the steps),
+    The options are the fields of `Options`: `epochs` and `learning_rate` ("auto": chosen by the
+    size of the data and of the encoder, see `training/defaults.py`), `rates` of parts of the model,
+    `batch_size` (per process), `accumulation`, `weight_decay`, `warmup` (share of the steps),
     `schedule`, `clip`, `precision` ("float32", "bf16", "auto"), `sampling` and its
     `sampling_parameters`, `max_steps`, `seed`. `evaluate_every` counts steps (None: after every
     epoch). The best model has the highest mean of the tasks' primary metrics (`keep="last"` keeps
@@ -66,7 +67,7 @@ def fit(
     run.branch_from = None if branch_from is None else Path(branch_from)
     with (
         StopSignals() as signals,
-        processes.tracking(trackers, str(folder or "."), asdict(chosen)) as log,
+        processes.tracking(trackers, str(folder or "."), asdict(run.options)) as log,
     ):
         run.train(keeper, signals, checkpoint_every, log)
     return run.progress
