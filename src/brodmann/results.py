@@ -12,6 +12,7 @@ from brodmann.artifacts import Array, read_json, write_json
 from brodmann.errors import InputError, did_you_mean
 
 Head = tuple[int, int]  # (layer, head), counted from 0
+USED = 0.5  # points: a conditioning whose worth lies below this for sure is hardly used
 LOWER_IS_BETTER = ("mean_squared_error",)  # metrics that are errors
 VERDICTS = {  # of a pair of tasks, in words
     "double-distinct": "double dissociation, distinct",
@@ -40,6 +41,20 @@ def rates_in_words(rates: Mapping[str, float]) -> str:
     common = rates.get("backbone", next(iter(rates.values())))
     own = [f"{part} {rate:.3g}" for part, rate in rates.items() if rate != common]
     return f"{common:.3g}" + (f" ({', '.join(own)})" if own else "")
+
+
+def conditioning_in_words(worth: Mapping[str, Any]) -> str:
+    """Whether a model uses what it knows of its task, by what exchanging the tasks costs."""
+    lost = 100 * worth["mean_lost"]
+    low, high = (100 * bound for bound in worth["interval"])
+    if low > 0:
+        used = "used"
+    else:
+        used = "hardly used" if high < USED else "not clearly used"
+    return (
+        f"conditioning is {used}: reading every task as another costs {lost:.1f} points on average "
+        f"[{low:.1f}, {high:.1f}]"
+    )
 
 
 def share_of(alpha: float, count: int) -> int:

@@ -61,8 +61,8 @@ def chosen(
 ) -> list[Array]:
     """Places among each task's candidates that make the batch; ties go to earlier candidates.
 
-    Candidates come sorted by length, so those without an entropy are taken from all over them, from
-    another place every `turn`. They never take the last place from the others, unless there is one
+    Those without an entropy are taken from all over the candidates, from another place every
+    `turn`. They never take the last place from the others, unless there is one
     place in all: then they take turns with them.
     """
     tasks = len(found)
@@ -134,11 +134,15 @@ def check_formula(formula: Any) -> None:
 
 
 class UncertaintyStream(BatchStream):
-    """Candidates of every task, walked like any task's examples; and what became of them."""
+    """Candidates of every task, and what became of them.
+
+    They are drawn at random whatever `bucketing` says: the most uncertain of a few examples of one
+    length would be a choice among texts that are alike.
+    """
 
     def __init__(self, lengths: Sequence[Array], **options: Any) -> None:
         self.formula = options.pop("formula", "published")
-        super().__init__(lengths, **options)
+        super().__init__(lengths, **{**options, "bucketing": False})
         self.used = [np.zeros(len(items), dtype=bool) for items in self.lengths]
         self.entropy = [[0.0, 0.0] for _ in self.lengths]  # sum and number since the last log line
 

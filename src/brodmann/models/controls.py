@@ -7,13 +7,11 @@ knowing the task was worth nothing.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 from brodmann.data.tasks import Task
-from brodmann.models.evaluate import Progress, evaluate
+from brodmann.models.evaluate import Evaluation, Progress, evaluate
 from brodmann.models.multitask import MultiTaskModel
 from brodmann.models.task_context import exchanged_tasks
-from brodmann.results import LOWER_IS_BETTER
 
 ROTATIONS = 3
 
@@ -36,7 +34,7 @@ def rotations(names: Sequence[str]) -> list[dict[str, str]]:
     ]
 
 
-def exchanged_scores(
+def evaluate_exchanged(
     model: MultiTaskModel,
     tasks: Sequence[Task],
     *,
@@ -44,30 +42,19 @@ def exchanged_scores(
     batch_size: int = 64,
     precision: str = "float32",
     progress: Progress | None = None,
-) -> dict[str, list[float]]:
-    """Each task's primary metric under every rotation of the tasks."""
-    found: dict[str, list[float]] = {}
+) -> list[dict[str, Evaluation]]:
+    """Every task read as another, once for each rotation of the tasks."""
+    found = []
     for instead in rotations([task.name for task in tasks]):
         with exchanged_tasks(instead):
-            results = evaluate(
-                model,
-                tasks,
-                split=split,
-                batch_size=batch_size,
-                precision=precision,
-                progress=progress,
+            found.append(
+                evaluate(
+                    model,
+                    tasks,
+                    split=split,
+                    batch_size=batch_size,
+                    precision=precision,
+                    progress=progress,
+                )
             )
-        for name, result in results.items():
-            found.setdefault(name, []).append(result.scores[model.spec(name).metric])
     return found
-
-
-def worth_of_knowing(
-    own: dict[str, float], exchanged: dict[str, list[float]], metrics: dict[str, str]
-) -> dict[str, Any]:
-    """What each task loses when it is exchanged (own score minus the mean), and the mean loss."""
-    lost = {}
-    for name, values in exchanged.items():
-        sign = -1 if metrics[name] in LOWER_IS_BETTER else 1
-        lost[name] = sign * (own[name] - sum(values) / len(values))
-    return {"exchanged": exchanged, "lost": lost, "mean_lost": sum(lost.values()) / len(lost)}

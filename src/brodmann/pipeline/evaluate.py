@@ -3,7 +3,13 @@
 from pathlib import Path
 from typing import Any
 
-from brodmann.analysis.statistics import bootstrap_interval
+import numpy as np
+
+from brodmann.analysis.statistics import (
+    bootstrap_interval,
+    bootstrap_weights,
+    percentile_interval,
+)
 from brodmann.artifacts import Array, write_arrays, write_json
 from brodmann.config import Config
 from brodmann.data.kinds import trivial_score
@@ -11,10 +17,10 @@ from brodmann.data.outcomes import outcomes, resampled_scores
 from brodmann.data.tasks import Task, TaskSpec
 from brodmann.pipeline.run_folder import opened, timed, trained
 from brodmann.pipeline.train import tasks_of
+from brodmann.results import LOWER_IS_BETTER, conditioning_in_words
 
 OUTCOMES = "evaluation.npz"  # what every example contributed, for later resampling
 RESAMPLES = 1000
-USED = 0.5  # points lost by exchanging tasks from which conditioning counts as used
 
 
 def evaluate(config: Config, base: Path, report: Any) -> dict[str, Any]:
@@ -73,7 +79,7 @@ def _evaluate_in(folder: Path, config: Config, tasks: list[Task], report: Any) -
             if task.name in measured
         }
     document = {"splits": results, "parameters": model.parameter_counts()}
-    if (worth := _conditioning(model, tasks, config, results, report)) is not None:
+    if (worth := _conditioning(model, tasks, config, kept, report)) is not None:
         document["conditioning"] = worth
     if model.gates is not None:
         document["gates"] = model.gates().detach().tolist()
@@ -87,34 +93,58 @@ def _evaluate_in(folder: Path, config: Config, tasks: list[Task], report: Any) -
 
 
 def _conditioning(
-    model: Any, tasks: list[Task], config: Config, results: dict[str, Any], report: Any
+    model: Any, tasks: list[Task], config: Config, kept: dict[str, Array], report: Any
 ) -> dict[str, Any] | None:
     """What an encoder that knows its task loses when tasks are exchanged."""
-    from brodmann.models.controls import exchanged_scores, knows_tasks, worth_of_knowing
+    from brodmann.models.controls import evaluate_exchanged, knows_tasks
 
     judged = [task for task in tasks if "validation" in task.splits]
     if not knows_tasks(model) or len(judged) < 2:
         return None
-    exchanged = exchanged_scores(
+    turns = evaluate_exchanged(
         model,
         judged,
         batch_size=config.training.evaluation_batch_size,
         precision=config.training.precision,
         progress=lambda items: report("evaluation goes on", {"items": items}),
     )
-    own = {name: entry["score"] for name, entry in results["validation"].items()}
-    metrics = {task.name: task.spec.metric for task in judged}
-    return worth_of_knowing(own, exchanged, metrics)
+    exchanged = {
+        task.name: [
+            outcomes(turn[task.name].predictions, task.splits["validation"], task.spec)
+            for turn in turns
+        ]
+        for task in judged
+    }
+    own = {task.name: kept[f"validation|{task.name}"] for task in judged}
+    return worth_of_knowing([task.spec for task in judged], own, exchanged)
 
 
-def conditioning_in_words(worth: dict[str, Any]) -> str:
-    lost = 100 * worth["mean_lost"]
-    if lost < USED:
-        return (
-            f"conditioning is hardly used: reading every task as another costs {lost:.1f} points "
-            "on average"
+def worth_of_knowing(
+    specs: list[TaskSpec], own: dict[str, Array], exchanged: dict[str, list[Array]]
+) -> dict[str, Any]:
+    """What each task loses when it is read as another: its score minus the mean over exchanges,
+    from what every example contributed; with a bootstrap interval of the mean over tasks."""
+    scores: dict[str, list[float]] = {}
+    lost: dict[str, float] = {}
+    drawn = []
+    for place, spec in enumerate(specs):
+        sign = -1 if spec.metric in LOWER_IS_BETTER else 1
+        count = len(own[spec.name])
+        weights = bootstrap_weights(count, RESAMPLES, place)
+        weights = np.concatenate([np.ones((1, count)), weights])  # the first is no resample
+        others = [resampled_scores(values, weights, spec) for values in exchanged[spec.name]]
+        differences = sign * (
+            resampled_scores(own[spec.name], weights, spec) - np.mean(others, axis=0)
         )
-    return f"conditioning is used: reading every task as another costs {lost:.1f} points on average"
+        scores[spec.name] = [float(values[0]) for values in others]
+        lost[spec.name] = float(differences[0])
+        drawn.append(differences[1:])
+    return {
+        "exchanged": scores,
+        "lost": lost,
+        "mean_lost": float(np.mean(list(lost.values()))),
+        "interval": list(percentile_interval(np.mean(drawn, axis=0))),
+    }
 
 
 def judged_splits(tasks: list[Task]) -> list[str]:

@@ -30,6 +30,7 @@ class Record:
     dissociation: Dissociation | None = None
     measures: dict[str, Any] = field(default_factory=dict)  # what else was measured, by its file
     gates: list[list[float]] | None = None  # the model's own, (layer, head)
+    conditioning: dict[str, Any] | None = None  # scores with tasks exchanged
     arm: str = ""  # of the comparison it is part of
 
     @property
@@ -87,6 +88,7 @@ def read_record(folder: Path) -> Record:
         splits=metrics.get("splits", {}),
         parameters=metrics.get("parameters", {}),
         gates=metrics.get("gates") or _read(folder / "meta.json").get("gates"),
+        conditioning=metrics.get("conditioning"),
         scores=HeadScores.load(scores) if scores.is_file() else None,
         dissociation=Dissociation.load(dissociation) if dissociation.is_file() else None,
         measures={

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import brodmann as bm
 from brodmann.data.kinds import KINDS
+from brodmann.data.stream import BatchStream
 from brodmann.data.uncertainty import UncertaintyStream, chosen, in_order, uncertainties
 
 
@@ -220,3 +221,15 @@ def test_wrong_parameters_are_one_line(
     model = bm.MultiTaskModel.from_pretrained("builtin:tiny", tasks_of_every_kind)
     with pytest.raises(bm.InputError, match=words):
         bm.fit(model, tasks_of_every_kind, sampling="uncertainty", sampling_parameters=parameters)
+
+
+def test_candidates_are_drawn_at_random_and_not_by_length() -> None:
+    """The lengths inside a draw spread like those of the whole task."""
+    generator = np.random.default_rng(0)
+    lengths = generator.integers(5, 120, size=3200)
+    options = {"batch_size": 32, "epochs": 1, "sampling": "uncertainty", "seed": 0}
+    stream = UncertaintyStream([lengths], bucketing=True, **options)
+    spreads = [lengths[stream.candidates()[0]].std() for _ in range(50)]
+    assert np.mean(spreads) == pytest.approx(lengths.std(), rel=0.05)
+    bucketed = BatchStream([lengths], bucketing=True, **{**options, "sampling": "uniform"})
+    assert np.mean([lengths[bucketed.take(0)].std() for _ in range(50)]) < 0.2 * lengths.std()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import brodmann as bm
-from brodmann.models.controls import exchanged_scores, rotations, worth_of_knowing
+from brodmann.models.controls import evaluate_exchanged, rotations
 
 COLOURS = ("red", "green", "blue", "black")
 YES = {"warm": {"red", "black"}, "cold": {"green", "blue"}, "dark": {"blue", "black"}}
@@ -91,11 +91,11 @@ def test_an_encoder_that_knows_its_task_solves_them(architecture: str) -> None:
     tasks = contradicting_tasks()
     model, scores = trained(tasks, architecture, **LEARNT[architecture])
     assert min(scores.values()) > 0.9
-    exchanged = exchanged_scores(model, tasks)
-    worth = worth_of_knowing(scores, exchanged, dict.fromkeys(scores, "accuracy"))
-    assert worth["mean_lost"] > 0.3
+    turns = evaluate_exchanged(model, tasks)
+    exchanged = [turn[task.name].scores["accuracy"] for turn in turns for task in tasks]
     # As its opposite every answer of a task is wrong; over all three others, two thirds are.
-    assert mean([mean(values) for values in exchanged.values()]) < 0.5
+    assert len(turns) == 3 and mean(exchanged) < 0.5
+    assert mean(scores.values()) - mean(exchanged) > 0.3
 
 
 def test_rotations_give_every_task_another() -> None:

@@ -11,7 +11,11 @@ def section(study: Study) -> Section | None:
         if gates is None:
             continue
         off = sum(value == 0 for row in gates for value in row)
-        switched = f"; {off} of {len(gates) * len(gates[0])} heads are off" if off else ""
+        switched = (
+            f"; {off} of {len(gates) * len(gates[0])} heads are closed or switched off"
+            if off
+            else ""
+        )
         blocks.append(
             Matrix(
                 [f"layer {number}" for number in range(len(gates))],

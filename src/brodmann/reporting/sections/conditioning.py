@@ -1,0 +1,33 @@
+"""Whether an encoder that knows its task uses what it knows: scores with tasks exchanged."""
+
+from brodmann.reporting.blocks import Section, Table, Words
+from brodmann.reporting.record import Study
+from brodmann.results import conditioning_in_words
+
+
+def section(study: Study) -> Section | None:
+    blocks: list[Words | Table] = []
+    for run in study.runs:
+        worth = run.conditioning
+        if worth is None:
+            continue
+        name = f"{run.name}: " if len(study.runs) > 1 else ""
+        words = conditioning_in_words(worth)
+        blocks.append(Words(f"{name}{words[0].upper()}{words[1:]}."))
+        rows = [
+            (
+                task,
+                f"{100 * run.validation[task]['score']:.1f}",
+                f"{100 * sum(values) / len(values):.1f}",
+                f"{100 * worth['lost'][task]:+.1f}",
+            )
+            for task, values in worth["exchanged"].items()
+            if task in run.validation
+        ]
+        caption = (
+            "Validation scores as trained, and with the encoder told that the text belongs to "
+            f"another task (mean over {len(next(iter(worth['exchanged'].values())))} exchanges). "
+            "Output heads stay each task's own."
+        )
+        blocks.append(Table(("task", "own task", "another task", "lost"), rows, caption))
+    return Section("conditioning", "Is the conditioning used?", blocks) if blocks else None
