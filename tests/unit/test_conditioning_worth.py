@@ -25,7 +25,7 @@ def right(share: float, count: int = 200) -> Any:
     """Outcomes of examples of which this share was answered right."""
     labels = ["a" if i < share * count else "b" for i in range(count)]
     answers = [{"label": label, "probabilities": {"a": 0.5, "b": 0.5}} for label in labels]
-    return outcomes(answers, [{"text": "x", "label": "a"}] * count, specs()[0])
+    return outcomes(answers, [{"text": "x", "label": 0}] * count, specs()[0])
 
 
 @pytest.mark.parametrize(
