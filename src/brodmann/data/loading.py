@@ -210,11 +210,10 @@ def _load_pairs(values: dict[str, Any], where: str, loading: Loading) -> Task:
         ]
         tables[split] = Table(f"pairs of {base.name} ({split})", rows, range(1, len(rows) + 1))
         if len(pairs) < len(examples):
-            why = "the most in which every text stands twice and half share their class"
-            if most is not None and len(pairs) == most:
-                why = f"every text used stands twice (seed {loading.seed})"
+            limited = "" if most is None or most >= len(examples) else f" (limit {most:,})"
             notes.append(
-                f"{name}: {len(pairs):,} pairs of {len(examples):,} {split} texts: {why}"
+                f"{name}: {len(pairs):,} pairs of {len(examples):,} {split} texts{limited}: the "
+                "most in which every text stands twice and half share their class"
             )
     description = description.model_copy(update={"limit": None})
     return _from_tables(description, name, where, loading, tables, notes)

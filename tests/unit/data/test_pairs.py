@@ -126,8 +126,12 @@ def test_a_limit_chooses_texts_before_they_are_paired() -> None:
         assert set(times.values()) == {2} and len(times) == size, split
         assert Counter(e["label"] for e in examples) == {0: size // 2, 1: size // 2}
     assert task.notes == [
-        "ag_pair: 2,000 pairs of 8,000 train texts: every text used stands twice (seed 0)",
-        "ag_pair: 800 pairs of 3,200 validation texts: every text used stands twice (seed 0)",
+        f"ag_pair: {size} texts (limit {limit}): the most in which every text stands twice and "
+        "half share their class"
+        for size, limit in (
+            ("2,000 pairs of 8,000 train", "2,000"),
+            ("800 pairs of 3,200 validation", "800"),
+        )
     ]
 
 
