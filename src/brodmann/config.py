@@ -42,6 +42,10 @@ class TrainingSection(Section):
     accumulation: PositiveInt = 1
     learning_rate: Annotated[float, Field(gt=0)] = 2e-5
     weight_decay: Annotated[float, Field(ge=0)] = 0.0
+    optimizer: Literal["adamw", "sgd"] | None = Field(None, description="adamw if left out")
+    momentum: Annotated[float, Field(ge=0, lt=1)] | None = Field(
+        None, description="of sgd, 0.9 if left out"
+    )
     warmup: Share = 0.1
     schedule: Literal["linear", "cosine", "constant"] = "linear"
     clip: Annotated[float, Field(gt=0)] | None = 1.0
@@ -49,6 +53,9 @@ class TrainingSection(Section):
     sampling: str = "proportional"
     sampling_parameters: dict[str, Any] = Field(default_factory=dict)
     aggregation: Literal["upgrad", "pcgrad", "cagrad", "mgda"] | None = None
+    log_entropy: bool | None = Field(
+        None, description="log how unsure the model is of each task, whatever the sampler"
+    )
     bucketing: bool = True
     gradient_checkpointing: bool = False
     sharding: Literal["full"] | None = Field(
@@ -86,7 +93,7 @@ class DissociationSection(Section):
 class SpecializeSection(Section):
     """[specialize]: train the last steps along the map of heads (IAT)."""
 
-    alpha: Share = Field(0.3, description="of the heads that a task may move")
+    alpha: Share = Field(0.3, description="share of the heads that a task may move; 0: none")
     delta: Share = Field(0.1, description="of the steps, the last ones")
     variant: Literal["important", "random", "ticket_share", "prune"] = "important"
     examples: PositiveInt | None = 1000

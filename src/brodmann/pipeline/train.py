@@ -45,7 +45,11 @@ def check_methods(config: Config, command: str = "run") -> None:
 
 def _check_combinations(config: Config, command: str) -> None:
     """Ways of training that do not go together."""
+    from brodmann.training.options import check_entropy, check_momentum
+
     training, world = config.training, int(os.environ.get("WORLD_SIZE", "1"))
+    check_momentum(training.optimizer, training.momentum)
+    check_entropy(training.log_entropy, training.sharding)
     if training.aggregation is not None:
         from brodmann.training.aggregation import check_together, make_weighting
 

@@ -86,7 +86,13 @@ class Loop:
             check_sharded_model(model, options, self.world, objective)
             self.shards = Shards(model, self.device, self.world)
             self.trained = self.shards.split
-        optimizer = make_optimizer(self.trained, options.learning_rate, options.weight_decay)
+        optimizer = make_optimizer(
+            self.trained,
+            options.learning_rate,
+            options.weight_decay,
+            options.optimizer,
+            options.momentum,
+        )
         if self.shards is None:
             self.prepared, self.optimizer = self.accelerator.prepare(self.trained, optimizer)
         else:
@@ -345,7 +351,7 @@ class Loop:
             "batches": {task: len(values) for task, values in self.progress.window.items()},
             "examples": self.progress.taken,
             "seconds": round(self.progress.seconds, 3),
-            **self.source.log_facts(),
+            **self.source.log_facts(self.progress.step),
         }
         keeper.log(entry)
         log({f"loss/{task}": v for task, v in means.items()}, self.progress.step)

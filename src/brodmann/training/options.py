@@ -14,6 +14,9 @@ from brodmann.training.aggregation import check_aggregation
 from brodmann.training.iat import IAT
 from brodmann.training.schedule import SCHEDULES
 
+OPTIMIZERS = ("adamw", "sgd")
+MOMENTUM = 0.9  # of SGD, unless set
+
 
 @dataclass
 class Options:
@@ -40,11 +43,15 @@ class Options:
     specialize: IAT | None = None
     aggregation: str | None = None
     sharding: str | None = None
+    optimizer: str | None = None
+    momentum: float | None = None
+    log_entropy: bool | None = None
 
     def plain(self) -> dict[str, Any]:
         """All but how heads specialize: what the steps before the switch depend on."""
-        values = {name: value for name, value in asdict(self).items() if name != "specialize"}
-        for later in ("aggregation", "sharding"):
+        apart = ("specialize", "log_entropy")
+        values = {name: value for name, value in asdict(self).items() if name not in apart}
+        for later in ("aggregation", "sharding", "optimizer", "momentum"):
             if values[later] is None:  # runs from before there was a choice are the same runs
                 del values[later]
         return values
@@ -65,6 +72,7 @@ def checked_options(options: Mapping[str, Any]) -> Options:
         ("schedule", SCHEDULES),
         ("keep", ("best", "last")),
         ("sharding", (None, "full")),
+        ("optimizer", (None, *OPTIMIZERS)),
     ):
         value = getattr(chosen, name)
         if value not in allowed:
@@ -80,11 +88,34 @@ def checked_options(options: Mapping[str, Any]) -> Options:
         raise InputError(f"seed = {chosen.seed}: expected a whole number from 0 to 2147483647")
     if not 0 <= chosen.warmup <= 1:
         raise InputError(f"warmup = {chosen.warmup}: expected a share of the steps, from 0 to 1")
+    check_momentum(chosen.optimizer, chosen.momentum)
+    check_entropy(chosen.log_entropy, chosen.sharding)
     return chosen
 
 
-def make_optimizer(model: nn.Module, learning_rate: float, weight_decay: float) -> Any:
-    """AdamW; biases and norms (all parameters of one dimension) are not decayed."""
+def check_momentum(optimizer: str | None, momentum: float | None) -> None:
+    if momentum is None:
+        return
+    if optimizer != "sgd":
+        raise InputError(f"momentum = {momentum}: only for optimizer = 'sgd'")
+    if not 0 <= momentum < 1:
+        raise InputError(f"momentum = {momentum}: expected a number from 0 to below 1")
+
+
+def check_entropy(log_entropy: bool | None, sharding: str | None) -> None:
+    """Split weights are whole only where every process asks for them."""
+    if log_entropy and sharding is not None:
+        raise InputError("log_entropy: cannot be combined with sharding")
+
+
+def make_optimizer(
+    model: nn.Module,
+    learning_rate: float,
+    weight_decay: float,
+    optimizer: str | None = None,
+    momentum: float | None = None,
+) -> Any:
+    """AdamW, or SGD with momentum; biases and norms (parameters of one dimension) do not decay."""
     trained = [p for p in model.parameters() if p.requires_grad]
     if not trained:
         raise InputError("nothing to train: every parameter of the model is frozen")
@@ -93,4 +124,7 @@ def make_optimizer(model: nn.Module, learning_rate: float, weight_decay: float) 
         {"params": [p for p in trained if p.dim() <= 1], "weight_decay": 0.0},
     ]
     groups = [group for group in groups if group["params"]]
+    if optimizer == "sgd":
+        factor = MOMENTUM if momentum is None else momentum
+        return torch.optim.SGD(groups, lr=learning_rate, momentum=factor)
     return torch.optim.AdamW(groups, lr=learning_rate, betas=(0.9, 0.999), fused=True)
