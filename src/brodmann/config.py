@@ -26,6 +26,9 @@ class ModelSection(Section):
     architecture: str = "shared"
     parameters: dict[str, Any] = Field(default_factory=dict)  # of the architecture
     freeze: Literal["encoder"] | Share = 0.0
+    output_heads: Literal["fitted"] | None = Field(
+        None, description='fitted to convergence instead of trained; needs freeze = "encoder"'
+    )
     max_length: Annotated[int, Field(ge=16)] = 128
     stride: Annotated[int, Field(ge=0)] = 32
     dropout: Annotated[float, Field(ge=0, lt=1)] | None = None

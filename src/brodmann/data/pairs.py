@@ -25,9 +25,7 @@ SWAPS = 5  # a pair, on average, to mix the classes that meet
 TRIES = 20
 
 
-def balanced_pairs(
-    classes: Sequence[Hashable], seed: int, most: int | None = None
-) -> list[Pair]:
+def balanced_pairs(classes: Sequence[Hashable], seed: int, most: int | None = None) -> list[Pair]:
     """The largest set of pairs that keeps the rules, `most` at most; empty if there is none."""
     members: dict[Hashable, list[int]] = {}
     for place, name in enumerate(classes):

@@ -124,7 +124,7 @@ def check_specialization(model: Any, settings: IAT) -> None:
     elif not _some_head_trains(model, settings):
         raise InputError(FROZEN)
     total = int(np.prod(head_shape(bare_models(model)[0])))
-    if 0 < settings.alpha and share_of(settings.alpha, total) < 1:
+    if settings.alpha > 0 and share_of(settings.alpha, total) < 1:
         raise InputError(f"alpha = {settings.alpha} of {total} heads is less than one head")
 
 

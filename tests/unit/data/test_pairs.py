@@ -139,7 +139,9 @@ def test_a_limit_takes_what_unequal_classes_allow() -> None:
     rows = [{"text": f"t{i}", "label": "big" if i % 10 else "small"} for i in range(100)]
     sizes = {"name": "sizes", "kind": "classification", "train": rows, "validation": rows}
     assert bm.load_task("mine", pair_of=sizes, limit=20).sizes == {"train": 20, "validation": 40}
-    assert bm.load_task("mine", pair_of=sizes, limit=23).sizes["train"] == 20  # halves of two classes
+    assert (
+        bm.load_task("mine", pair_of=sizes, limit=23).sizes["train"] == 20
+    )  # halves of two classes
     with pytest.raises(InputError) as raised:
         bm.load_task("mine", pair_of=sizes, limit=3)
     assert str(raised.value) == (
