@@ -130,9 +130,12 @@ class TransferSection(Section):
 class DistillSection(Section):
     """[distill]: a small student of a trained run."""
 
-    teacher: str = Field(description="run or model folder")
-    student: dict[str, Any] = Field(
-        min_length=1, description="sizes, e.g. { num_hidden_layers = 3, hidden_size = 192 }"
+    teacher: str = Field(
+        description="run or model folder ({seed} is this run's seed), or a grid with such a run"
+    )
+    student: dict[str, Any] | str = Field(
+        min_length=1,
+        description="sizes, e.g. { num_hidden_layers = 3 }, or a checkpoint: hub id, folder, run",
     )
     layer_epochs: PositiveInt = 2
     prediction_epochs: PositiveInt = 3

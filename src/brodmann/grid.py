@@ -49,7 +49,7 @@ def run_grid(
     assert config.grid is not None
     heads = config.grid.heads
     for cell in cells:
-        check_methods(cell.config)
+        check_methods(cell.config, "run" if cell.config.distill is None else "distill")
     for backbone in dict.fromkeys(cell.config.model.backbone for cell in cells):
         check_backbone(backbone)
     branches = shared_beginnings(cells)

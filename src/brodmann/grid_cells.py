@@ -119,6 +119,8 @@ def shared_beginnings(cells: Sequence[Cell]) -> dict[str, Branch]:
     """
     alike: dict[str, list[Cell]] = {}
     for cell in cells:
+        if cell.config.distill is not None:  # its steps are of two phases, in folders of their own
+            continue
         plain = cell.config.model_copy(update={"specialize": None}).fingerprint()
         alike.setdefault(plain, []).append(cell)
     found: dict[str, Branch] = {}
