@@ -21,8 +21,9 @@ def distill(config: Config, base: Path, report: Any) -> dict[str, Any]:
     from brodmann.models.multitask import MultiTaskModel
     from brodmann.models.stored import is_model_folder, weights_digest
     from brodmann.training.distillation import distill as train_student
-    from brodmann.training.distillation import make_student, specialized_phase
+    from brodmann.training.distillation import specialized_phase
     from brodmann.training.iat import IAT, check_specialization
+    from brodmann.training.students import make_student
 
     section = config.distill
     if section is None:

@@ -10,12 +10,8 @@ from tests.families import shaken
 
 import brodmann as bm
 from brodmann.data.batches import make_batch
-from brodmann.training.distillation import (
-    Distillation,
-    make_student,
-    specialized_phase,
-    teacher_layer,
-)
+from brodmann.training.distillation import Distillation, specialized_phase
+from brodmann.training.students import make_student, teacher_layer
 
 SMALL = {"num_hidden_layers": 1, "hidden_size": 24, "num_attention_heads": 2}
 SMALL |= {"intermediate_size": 32}
