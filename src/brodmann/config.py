@@ -146,7 +146,9 @@ class AdaptSection(Section):
     """[adapt]: new tasks for a trained model."""
 
     start: str = Field(description="run or model folder")
-    like: str = Field("random", description="a task of that model, random or xavier")
+    like: str | dict[str, str] = Field(
+        "random", description="a task of that model, random or xavier; or a table: new task → start"
+    )
     head: Literal["new", "like"] = "new"
     frozen: bool = Field(False, description="train only what is the new tasks' own")
     free: bool | None = Field(None, description="train everything, also what the start had frozen")
@@ -182,6 +184,7 @@ class MetaSection(Section):
     off: Share = Field(0.0, description="of the heads, the least important, before training")
     against: list[Literal["pretrained", "multitask"]] = Field(["pretrained", "multitask"])
     seeds: PositiveInt = 3
+    draws: PositiveInt = Field(20, description="support sets of an unseen pair, of every seed")
     shots: list[PositiveInt] = Field([16], min_length=1)
     curve: list[Annotated[int, Field(ge=0)]] = Field([0, 1, 3, 10], min_length=1)
     rates: list[Annotated[float, Field(gt=0)]] = Field([0.1], min_length=1)

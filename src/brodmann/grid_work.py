@@ -16,7 +16,7 @@ from brodmann.artifacts import read_json, read_lines, wait_until_free, write_jso
 from brodmann.errors import BrodmannError, FolderBusyError, Interrupted
 from brodmann.grid_cells import Branch, Cell, specialized_share
 from brodmann.pipeline import dissociate
-from brodmann.pipeline.run import run, run_distilled
+from brodmann.pipeline.run import run, run_adapted, run_distilled
 from brodmann.pipeline.run_folder import machine_of
 
 
@@ -165,7 +165,7 @@ def _run_cell(work: Work, report: Any) -> dict[str, Any]:
         return _failed(facts, f"{type(error).__name__}: {error}", report)
     for place in ("", *PHASES):  # many cells would fill the disk with checkpoints
         clear_checkpoints(cell.config.folder / place)
-    keep = {"splits", "dissociation", "parameters"}
+    keep = {"splits", "dissociation", "parameters", "adaptation"}
     return {
         **facts,
         "state": "done",
@@ -183,6 +183,8 @@ def _run(work: Work, report: Any) -> dict[str, Any]:
         try:
             if cell.config.distill is not None:
                 return run_distilled(cell.config, work.base, report, heads=work.heads)
+            if cell.config.adapt is not None:
+                return run_adapted(cell.config, work.base, report)
             return run(
                 cell.config,
                 work.base,

@@ -65,6 +65,18 @@ def run_distilled(config: Config, base: Path, report: Any, *, heads: bool = True
         return _measured(folder, config, tasks, report, document, heads)
 
 
+def run_adapted(config: Config, base: Path, report: Any) -> dict[str, Any]:
+    """New tasks for a trained model: `[adapt]` as a cell of a grid."""
+    from brodmann.pipeline.adapt import adapt
+
+    found = adapt(config, base, report)
+    kept = ("metrics", "head", "zero_shot", "shares", "old")
+    return {
+        "splits": found.get("scores", {"validation": {}}),
+        "adaptation": {key: found[key] for key in kept if key in found},
+    }
+
+
 def _measured(
     folder: Path,
     config: Config,
