@@ -16,6 +16,7 @@ _PUBLIC = {
     "evaluate": "brodmann.models.evaluate",
     "zero_shot": "brodmann.models.zero_shot",
     "fit": "brodmann.training.trainer",
+    "fit_output_heads": "brodmann.training.output_heads",
     "IAT": "brodmann.training.iat",
     "distill": "brodmann.training.distillation",
     "head_gates": "brodmann.models.gates",

@@ -26,6 +26,9 @@ class ModelSection(Section):
     architecture: str = "shared"
     parameters: dict[str, Any] = Field(default_factory=dict)  # of the architecture
     freeze: Literal["encoder"] | Share = 0.0
+    output_heads: Literal["fitted"] | None = Field(
+        None, description='fitted to convergence instead of trained; needs freeze = "encoder"'
+    )
     max_length: Annotated[int, Field(ge=16)] = 128
     stride: Annotated[int, Field(ge=0)] = 32
     dropout: Annotated[float, Field(ge=0, lt=1)] | None = None
@@ -52,6 +55,10 @@ class TrainingSection(Section):
         default_factory=dict, description="of parts, e.g. { heads = 1e-3 }"
     )
     weight_decay: Annotated[float, Field(ge=0)] = 0.0
+    optimizer: Literal["adamw", "sgd"] | None = Field(None, description="adamw if left out")
+    momentum: Annotated[float, Field(ge=0, lt=1)] | None = Field(
+        None, description="of sgd, 0.9 if left out"
+    )
     warmup: Share = 0.1
     schedule: Literal["linear", "cosine", "constant"] = "linear"
     clip: Annotated[float, Field(gt=0)] | None = 1.0
@@ -62,6 +69,9 @@ class TrainingSection(Section):
         0.0, description="weight of the share of open gates in the loss"
     )
     aggregation: Literal["upgrad", "pcgrad", "cagrad", "mgda"] | None = None
+    log_entropy: bool | None = Field(
+        None, description="log how unsure the model is of each task, whatever the sampler"
+    )
     bucketing: bool = True
     gradient_checkpointing: bool = False
     sharding: Literal["full"] | None = Field(
@@ -99,7 +109,7 @@ class DissociationSection(Section):
 class SpecializeSection(Section):
     """[specialize]: train the last steps along the map of heads (IAT)."""
 
-    alpha: Share = Field(0.3, description="of the heads that a task may move")
+    alpha: Share = Field(0.3, description="share of the heads that a task may move; 0: none")
     delta: Share = Field(0.1, description="of the steps, the last ones")
     variant: Literal["important", "random", "ticket_share", "prune"] = "important"
     examples: PositiveInt | None = 1000
@@ -133,9 +143,12 @@ class TransferSection(Section):
 class DistillSection(Section):
     """[distill]: a small student of a trained run."""
 
-    teacher: str = Field(description="run or model folder")
-    student: dict[str, Any] = Field(
-        min_length=1, description="sizes, e.g. { num_hidden_layers = 3, hidden_size = 192 }"
+    teacher: str = Field(
+        description="run or model folder ({seed} is this run's seed), or a grid with such a run"
+    )
+    student: dict[str, Any] | str = Field(
+        min_length=1,
+        description="sizes, e.g. { num_hidden_layers = 3 }, or a checkpoint: hub id, folder, run",
     )
     layer_epochs: PositiveInt = 2
     prediction_epochs: PositiveInt = 3
@@ -146,7 +159,9 @@ class AdaptSection(Section):
     """[adapt]: new tasks for a trained model."""
 
     start: str = Field(description="run or model folder")
-    like: str = Field("random", description="a task of that model, random or xavier")
+    like: str | dict[str, str] = Field(
+        "random", description="a task of that model, random or xavier; or a table: new task → start"
+    )
     head: Literal["new", "like"] = "new"
     frozen: bool = Field(False, description="train only what is the new tasks' own")
     free: bool | None = Field(None, description="train everything, also what the start had frozen")
@@ -187,6 +202,7 @@ class MetaSection(Section):
     off: Share = Field(0.0, description="of the heads, the least important, before training")
     against: list[Literal["pretrained", "multitask"]] = Field(["pretrained", "multitask"])
     seeds: PositiveInt = 3
+    draws: PositiveInt = Field(20, description="support sets of an unseen pair, of every seed")
     shots: list[PositiveInt] = Field([16], min_length=1)
     curve: list[Annotated[int, Field(ge=0)]] = Field([0, 1, 3, 10], min_length=1)
     rates: list[Annotated[float, Field(gt=0)]] = Field([0.1], min_length=1)

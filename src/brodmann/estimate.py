@@ -180,14 +180,14 @@ def meta_learning(
         learnt["plain training"] = trained
     starts = 1 + len(section.against)
     learnt["unseen pairs"] = read = 0.0
-    times = section.seeds * starts
+    times = section.seeds * section.draws * starts
     for task in (named[name] for name in section.unseen):
         for shots in section.shots:
             learnt["unseen pairs"] += times * shots * section.curve[-1] * tokens(task, shots)
             read += times * len(section.curve) * task.validation * task.tokens
     if section.tuning is not None:
         task, shots = named[section.tuning], max(section.shots)
-        times = starts * len(section.rates)
+        times = starts * len(section.rates) * section.draws
         learnt["unseen pairs"] += times * shots * section.curve[-1] * tokens(task, shots)
         read += times * task.validation * task.tokens
     return Trainings((len(learnt) - 1) * section.seeds, learnt, {"unseen pairs": read})

@@ -49,8 +49,9 @@ def run_grid(
     assert config.grid is not None
     heads = config.grid.heads
     for cell in cells:
-        check_methods(cell.config)
-    for backbone in dict.fromkeys(cell.config.model.backbone for cell in cells):
+        check_methods(cell.config, cell.command)
+    trained = [cell for cell in cells if cell.command == "run"]  # others have a model already
+    for backbone in dict.fromkeys(cell.config.model.backbone for cell in trained):
         check_backbone(backbone)
     branches = shared_beginnings(cells)
     works = []

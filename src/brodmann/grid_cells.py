@@ -27,6 +27,14 @@ class Cell:
     def fingerprint(self) -> str:
         return self.config.fingerprint()
 
+    @property
+    def command(self) -> str:
+        """What runs it: a student is distilled, a new task adapted to, others are trained."""
+        for name in ("distill", "adapt"):
+            if getattr(self.config, name) is not None:
+                return name
+        return "run"
+
 
 def cells_of(config: Config) -> list[Cell]:
     """Every combination of groups of tasks, cases and varied settings."""
@@ -119,6 +127,8 @@ def shared_beginnings(cells: Sequence[Cell]) -> dict[str, Branch]:
     """
     alike: dict[str, list[Cell]] = {}
     for cell in cells:
+        if cell.command != "run":  # its steps are in folders of their own
+            continue
         plain = cell.config.model_copy(update={"specialize": None}).fingerprint()
         alike.setdefault(plain, []).append(cell)
     found: dict[str, Branch] = {}

@@ -16,7 +16,7 @@ from brodmann.artifacts import read_json, read_lines, wait_until_free, write_jso
 from brodmann.errors import BrodmannError, FolderBusyError, Interrupted
 from brodmann.grid_cells import Branch, Cell, specialized_share
 from brodmann.pipeline import dissociate
-from brodmann.pipeline.run import run
+from brodmann.pipeline.run import run, run_adapted, run_distilled
 from brodmann.pipeline.run_folder import machine_of
 
 
@@ -152,6 +152,7 @@ def _run_cell(work: Work, report: Any) -> dict[str, Any]:
     cell = work.cell
     facts = _facts_of(cell)
     from brodmann.training.checkpoint import clear_checkpoints
+    from brodmann.training.distillation import PHASES
 
     try:
         result = _run(work, report)
@@ -162,8 +163,9 @@ def _run_cell(work: Work, report: Any) -> dict[str, Any]:
     except Exception as error:  # a cell's failure is its own: kept whole, shown short
         facts["traceback"] = traceback.format_exc()
         return _failed(facts, f"{type(error).__name__}: {error}", report)
-    clear_checkpoints(cell.config.folder)  # many cells would fill the disk with them
-    keep = {"splits", "dissociation", "parameters"}
+    for place in ("", *PHASES):  # many cells would fill the disk with checkpoints
+        clear_checkpoints(cell.config.folder / place)
+    keep = {"splits", "dissociation", "parameters", "adaptation"}
     return {
         **facts,
         "state": "done",
@@ -179,6 +181,10 @@ def _run(work: Work, report: Any) -> dict[str, Any]:
     cell, branch = work.cell, work.branch
     while True:
         try:
+            if cell.config.distill is not None:
+                return run_distilled(cell.config, work.base, report, heads=work.heads)
+            if cell.config.adapt is not None:
+                return run_adapted(cell.config, work.base, report)
             return run(
                 cell.config,
                 work.base,

@@ -48,6 +48,8 @@ def make_plan(
         raise InputError("[distill]: `plan` does not know `brodmann distill`")
     if config.grid is not None:
         cells = cells_of(config)
+        if any(cell.command == "distill" for cell in cells):
+            raise InputError("[distill]: `plan` does not know `brodmann distill`")
         shares = own_shares(cells)
         mapped = config.grid.heads
         runs = [(c.label, c.config, mapped, share) for c, share in zip(cells, shares, strict=True)]
@@ -202,7 +204,11 @@ def _of_many(
         kept = {k: v for k, v in settings.resolved().items() if k not in ("seed", "name", "output")}
         key = digest(kept, heads)
         if key not in known:
-            known[key] = measured(settings, base, report, heads=heads)
+            known[key] = (
+                measured(settings, base, report, heads=heads)
+                if settings.adapt is None
+                else _of_adapted(settings, base, report)
+            )
         found = known[key]
         cell: dict[str, Any] = {
             "label": label,

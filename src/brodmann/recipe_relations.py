@@ -7,7 +7,7 @@ from typing import Any
 from brodmann.artifacts import read_json
 from brodmann.config import Config
 from brodmann.errors import InputError
-from brodmann.pipeline.relate import FROM_RUN
+from brodmann.pipeline.relate import FROM_RUN, SIMILARITY
 from brodmann.recipes import Recipe
 
 
@@ -42,16 +42,27 @@ def related(
         if (dual / "grid.json").is_file():  # `brodmann reproduce pairs` was here
             found["dual"] = done_cells(dual)
     for by in ways:
-        found[by] = (
-            relate_pairs(config, base, report, limit=0)  # a recipe has limits of its own
-            if by == "pairs"
-            else relate(config, base, report, by=by)
-        )
+        if by == "pairs":
+            found[by] = relate_pairs(config, base, report, limit=0)  # a recipe has its own limits
+        elif (measured := _measured_on_a_corpus(config, by)) is not None:
+            found[by] = measured
+            about = measured[by]["corpus"]
+            count = min(measured[by]["examples"], about["sentences"])
+            found.setdefault("notes", []).append(f"{by}: {count:,} sentences of {about['name']}")
+        else:
+            found[by] = relate(config, base, report, by=by)
     if "pairs" in ways:
         pairs = read_json(Path(config.output) / f"{config.name}-pairs" / "grid.json")
         found["cells"] = pairs["cells"]  # which tasks were hardly learnt
         found["attention"] = _attention_maps(config, base, found["pairs"], recipe.attention)
     return found
+
+
+def _measured_on_a_corpus(config: Config, by: str) -> dict[str, Any] | None:
+    """What `brodmann relate RUN --by … --corpus FILE` has left: the user's choice stays."""
+    file = config.folder / SIMILARITY
+    known = read_json(file) if file.is_file() else {}
+    return known if "corpus" in known.get(by, {}) else None
 
 
 def _attention_maps(

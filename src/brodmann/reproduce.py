@@ -55,6 +55,7 @@ def reproduce(
     notes = _read_data(config, base, given=any(o.startswith("data_dir=") for o in overrides))
     ways = ways_of(recipe, views)
     found = run_recipe(recipe, config, base, report, engine, retries, ways)
+    notes += found.get("notes", [])
     failed = list(found.get("failed", ()))
     if failed and len(failed) == len(found["cells"]):
         reason = next(cell["error"] for cell in found["cells"] if cell["state"] == "failed")

@@ -183,3 +183,66 @@ def test_a_plan_and_then_what_it_took(tmp_path: Path, command: Command) -> None:
     assert command("adapt", new)[0] == 0
     code, out, _ = command("plan", new, "--json")
     assert code == 0 and set(json.loads(out)["took"]["seconds"]) == set(seconds)
+
+
+def test_each_new_task_has_a_start_of_its_own_and_a_grid_trains_them_apart(
+    tmp_path: Path, command: Command
+) -> None:
+    trained, new = tmp_path / "trained.toml", tmp_path / "new.toml"
+    trained.write_text(TRAINED.format(folder=tmp_path, architecture="ca_mtl"))
+    assert command("train", trained)[0] == 0
+    limit = "{ train = 32, validation = 24, test = 8 }"
+    new.write_text(
+        f"""
+name = "new"
+output = "{tmp_path}/runs"
+tasks = [
+  {{ use = "builtin/acceptability", limit = {limit} }},
+  {{ use = "builtin/topic", limit = {limit} }},
+]
+[training]
+epochs = 1
+learning_rate = 1e-3
+[adapt]
+start = "{tmp_path}/runs/trained"
+like = {{ acceptability = "similarity", topic = "sentiment" }}
+frozen = true
+shares = [0.5, 1.0]
+[grid]
+heads = false
+groups = [["acceptability"], ["topic"]]
+vary = {{ seed = [0, 1] }}
+"""
+    )
+    code, _, err = command("grid", new)
+    assert (code, err) == (0, ""), err
+    cells = json.loads((tmp_path / "runs/new/grid.json").read_text("utf-8"))["cells"]
+    assert [cell["state"] for cell in cells] == ["done"] * 4
+    before = load_file(tmp_path / "runs/trained/model/model.safetensors")
+    for cell, task in zip(cells, ("acceptability", "acceptability", "topic", "topic"), strict=True):
+        assert set(cell["splits"]["validation"]) == {task}  # by itself
+        found = cell["adaptation"]
+        assert set(found["zero_shot"]) == {task} and set(found["shares"]) == {"50 %", "100 %"}
+        folder = tmp_path / "runs" / "cells" / cell["fingerprint"]
+        assert set(load_file(folder / "model/model.safetensors")) > set(before)
+        assert not list(folder.rglob("checkpoints/step-*"))
+    assert command("plan", new)[0] == 0
+    code, _, err = command("adapt", new, "--set", 'adapt.like={topic="sentiment"}')
+    message = "[adapt]: like: no start for the task 'acceptability': add one, or give a name"
+    assert (code, err) == (2, f"brodmann: {message}\n")
+
+
+def test_a_start_of_its_own_is_where_a_task_begins(tmp_path: Path) -> None:
+    """Rows of the task embedding are copies of the named tasks' rows."""
+    import brodmann as bm
+    from brodmann.config import AdaptSection
+    from brodmann.pipeline.adapt import with_tasks
+
+    limit = {"train": 16, "validation": 8, "test": 8}
+    names = ("sentiment", "similarity", "acceptability", "topic")
+    tasks = bm.load_tasks([{"use": f"builtin/{name}", "limit": limit} for name in names])
+    model = bm.MultiTaskModel.from_pretrained("builtin:tiny", tasks[:2], architecture="ca_mtl")
+    like = {"acceptability": "similarity", "topic": "sentiment"}
+    new = with_tasks(model, tasks[2:], AdaptSection(start="x", like=like))
+    rows = {name: new.state_dict()[f"encoder.embedding.rows.task:{name}"] for name in names}
+    assert all(rows[task].equal(rows[start]) for task, start in like.items())

@@ -43,6 +43,7 @@ support = 4
 query = 4
 inner_steps = 1
 seeds = 2
+draws = 2
 shots = [4, 8]
 curve = [0, 2]
 rates = [0.05, 0.2]
@@ -67,7 +68,16 @@ def test_unseen_pairs_are_learnt_from_every_start(tmp_path: Path, command: Comma
     assert result["settings_tried"] == 2
     assert set(result["rates"]["meta"]["tried"]) == {"0.05", "0.2"}
     rows = [json.loads(line) for line in (folder / "meta.jsonl").read_text().splitlines()]
-    assert len(rows) == 2 * 3 * 2 * 2 * 2  # pairs, starts, seeds, shots, steps
+    assert len(rows) == 2 * 3 * 2 * 2 * 2 * 2  # pairs, starts, seeds, shots, draws, steps
+    assert result["draws"] == 2
+    for entry in result["pairs"]["topic-es"]["table"]:
+        for start, found in entry["starts"].items():
+            own = [
+                [r["score"] for r in rows if (r["pair"], r["start"], r["seed"], r["shots"],
+                 r["steps"]) == ("topic-es", start, seed, entry["shots"], entry["steps"])]
+                for seed in (0, 1)
+            ]  # fmt: skip
+            assert found["scores"] == pytest.approx([sum(scores) / 2 for scores in own])
     for name, new in (("topic-es", False), ("sentiment-es", True)):
         pair = result["pairs"][name]
         assert pair["new_head"] is new and len(pair["table"]) == 4
@@ -84,7 +94,10 @@ def test_unseen_pairs_are_learnt_from_every_start(tmp_path: Path, command: Comma
     page = (folder / "report.html").read_text(encoding="utf-8")
     assert "Unseen pairs of task and language" in page and "the gate of every head" in page
     assert "saved with the model (seed 0, the first of 2 seeds); 3 of 12 heads are off" in page
-    assert "topic-es: adapting on 8 examples, mean" in page
+    assert (
+        "topic-es: adapting on 8 examples, mean ± sd over 2 seeds, each the mean over 2 draws of "
+        "the examples." in page
+    )
     assert "topic-es: after 2 steps, by the examples adapted on" in page
     assert "chosen on opinion-es among 2 with the first seed, for all seeds" in page
 
@@ -199,6 +212,7 @@ def test_a_later_seed_that_diverges_is_a_row_without_a_score(
 
     monkeypatch.setattr(Adapter, "curve", diverges)
     text = PAIRS.replace('head = "topic", ', "").replace("shots = [4, 8]", "shots = [4]")
+    text = text.replace("draws = 2", "draws = 1")
     code, out, err = command("meta", written(tmp_path, text.replace("off = 0.25", "")))
     assert code == 0, err
     said = " ".join(out.split())

@@ -345,6 +345,60 @@ def test_encoders_of_single_tasks_are_compared(tmp_path: Path, command: Command)
     assert "Which tasks belong together" in page and "DSE" in page
 
 
+def test_dse_and_cra_take_a_corpus_of_the_users(tmp_path: Path, command: Command) -> None:
+    from brodmann.analysis import cra, dse
+    from brodmann.config import load_config
+    from brodmann.models.representations import sentence_representations
+    from brodmann.pipeline.relate import relate
+
+    config = tmp_path / "single.toml"
+    config.write_text(CONFIG.format(folder=tmp_path, architecture="single"), encoding="utf-8")
+    assert command("train", config)[0] == 0
+    sentences = [f"Line {n} of a corpus about rivers, seas and {n % 3} towns." for n in range(12)]
+    corpus = tmp_path / "wiki.txt"
+    corpus.write_text("\n\n".join(sentences) + "\n", encoding="utf-8")
+    model = bm.MultiTaskModel.from_pretrained(tmp_path / "runs/study")
+    states = [sentence_representations(model, name, sentences) for name in model.specs]
+    for by, measure in (("dse", dse), ("cra", cra)):
+        code, out, err = command("relate", config, "--by", by, "--corpus", corpus)
+        assert (code, err) == (0, "") and f"{by.upper()} (%)" in out
+        found = json.loads((tmp_path / "runs/study/similarity.json").read_text("utf-8"))
+        expected = [[measure(one, other) for other in states] for one in states]
+        assert found[by]["matrix"] == [pytest.approx(row, abs=1e-6) for row in expected]
+        about = found[by]["corpus"]
+        assert (about["name"], about["sentences"]) == ("wiki.txt", 12)
+    settings, base = load_config(config)
+    listed = relate(settings, base, lambda *_: None, by="dse", corpus=sentences)
+    assert listed["dse"]["matrix"] == [
+        pytest.approx(row, abs=1e-6) for row in found["dse"]["matrix"]
+    ]
+    assert listed["dse"]["corpus"]["digest"] == found["dse"]["corpus"]["digest"]
+    # Fewer are drawn when asked; without a corpus the tasks' own sentences are measured again.
+    fewer = relate(settings, base, lambda *_: None, by="dse", corpus=sentences, examples=5)
+    assert fewer["dse"]["matrix"] != listed["dse"]["matrix"]
+    own = relate(settings, base, lambda *_: None, by="dse", examples=5)
+    assert "corpus" not in own["dse"] and own["dse"]["matrix"] != fewer["dse"]["matrix"]
+    (tmp_path / "latin.txt").write_bytes("caf\xe9 au lait\nthe sea".encode("latin-1"))
+    (tmp_path / "one.txt").write_text("Alone.\n\n")
+    expected_file = "expected a UTF-8 text file with one sentence per line"
+    for name, problem in (
+        ("none.txt", "no such file"),
+        ("latin.txt", "not UTF-8 at byte 3"),
+        ("one.txt", "1 sentences, at least 2 are needed"),
+    ):
+        code, _, err = command("relate", config, "--by", "dse", "--corpus", tmp_path / name)
+        assert (code, err) == (2, f"brodmann: {tmp_path / name}: {problem}: {expected_file}\n")
+    code, _, err = command("relate", config, "--by", "ahp", "--corpus", corpus)
+    assert (code, err) == (2, "brodmann: --corpus goes with --by dse or cra\n")
+    for wrong, message in (
+        (["one", 2], "corpus: entry 1: expected a text, found 2"),
+        (["one"], f"corpus: 1 sentences, at least 2 are needed: {expected_file}"),
+    ):
+        with pytest.raises(bm.InputError) as caught:
+            relate(settings, base, lambda *_: None, by="dse", corpus=wrong)  # type: ignore[arg-type]
+        assert str(caught.value) == message
+
+
 def test_dse_needs_an_encoder_a_task(study: Path, command: Command) -> None:
     assert command("train", study)[0] == 0
     code, _, err = command("relate", study, "--by", "dse")

@@ -53,6 +53,12 @@ def relate(
         Path | None, typer.Option("--with", help="for attention: the run to compare with")
     ] = None,
     voxels: Annotated[Path | None, typer.Option(help="for cnm: folder of the fMRI files")] = None,
+    corpus: Annotated[
+        Path | None,
+        typer.Option(
+            help="for dse, cra: text file with one sentence per line, instead of the tasks'"
+        ),
+    ] = None,
     advise: Annotated[Path | None, typer.Option(help="write a configuration that follows")] = None,
     overrides: Overrides = None,
     as_json: Json = False,
@@ -73,6 +79,8 @@ def relate(
         raise InputError("--by attention and --with RUN go together")
     if (voxels is not None) != (by == "cnm"):
         raise InputError("--by cnm and --voxels FOLDER go together")
+    if corpus is not None and by not in ("dse", "cra"):
+        raise InputError("--corpus goes with --by dse or cra")
     settings, base = loaded(config, overrides)
     from brodmann.relations import check_target
 
@@ -100,6 +108,7 @@ def relate(
                 examples=examples,
                 voxels=voxels,
                 pieces=pieces,
+                corpus=corpus,
             )
         if advise is not None:
             from brodmann.relations import advise as write_advice

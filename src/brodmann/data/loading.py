@@ -174,7 +174,11 @@ def _load(values: dict[str, Any], where: str, loading: Loading) -> Task:
 
 
 def _load_pairs(values: dict[str, Any], where: str, loading: Loading) -> Task:
-    """Whether two texts of a classification task share their class (AG-Pair)."""
+    """Whether two texts of a classification task share their class (AG-Pair).
+
+    `limit` chooses the texts that are paired: drawing from finished pairs would leave most of the
+    texts standing in one pair instead of two.
+    """
     base = _load_entry(values["pair_of"], f"{where}: pair_of", loading)
     if base.spec.kind != "classification" or base.spec.pair:
         raise InputError(f"{where}: pair_of needs a classification of single texts")
@@ -189,9 +193,13 @@ def _load_pairs(values: dict[str, Any], where: str, loading: Loading) -> Task:
     description, name = resolve(filled, where)
     tables, notes = {}, list(base.notes)
     for split, examples in base.splits.items():
-        pairs = balanced_pairs([example["label"] for example in examples], loading.seed)
+        most = _limit_of(description, split)
+        pairs = balanced_pairs([example["label"] for example in examples], loading.seed, most)
         if not pairs:
-            raise InputError(f"{where}: pair_of: {split} has too few texts or classes for pairs")
+            raise InputError(
+                f"{where}: pair_of: {split} has too few texts or classes for pairs, or a limit "
+                "below 4"
+            )
         rows = [
             {
                 "text": examples[one]["text"],
@@ -202,10 +210,12 @@ def _load_pairs(values: dict[str, Any], where: str, loading: Loading) -> Task:
         ]
         tables[split] = Table(f"pairs of {base.name} ({split})", rows, range(1, len(rows) + 1))
         if len(pairs) < len(examples):
+            limited = "" if most is None or most >= len(examples) else f" (limit {most:,})"
             notes.append(
-                f"{name}: {len(pairs):,} pairs of {len(examples):,} {split} texts: the most in "
-                "which every text stands twice and half share their class"
+                f"{name}: {len(pairs):,} pairs of {len(examples):,} {split} texts{limited}: the "
+                "most in which every text stands twice and half share their class"
             )
+    description = description.model_copy(update={"limit": None})
     return _from_tables(description, name, where, loading, tables, notes)
 
 

@@ -25,14 +25,15 @@ SWAPS = 5  # a pair, on average, to mix the classes that meet
 TRIES = 20
 
 
-def balanced_pairs(classes: Sequence[Hashable], seed: int) -> list[Pair]:
-    """The largest set of pairs that keeps the rules; empty if there is none."""
+def balanced_pairs(classes: Sequence[Hashable], seed: int, most: int | None = None) -> list[Pair]:
+    """The largest set of pairs that keeps the rules, `most` at most; empty if there is none."""
     members: dict[Hashable, list[int]] = {}
     for place, name in enumerate(classes):
         members.setdefault(name, []).append(place)
     groups = [members[name] for name in sorted(members, key=str)]
     generator = random.Random(f"pairs/{seed}")
-    for count in range(len(classes) // 2 * 2, 2, -2):
+    largest = len(classes) if most is None else min(len(classes), most)
+    for count in range(largest // 2 * 2, 2, -2):
         for texts, chains in _plans([len(group) for group in groups], count):
             for _ in range(TRIES):
                 pairs = _joined(groups, texts, chains, generator)

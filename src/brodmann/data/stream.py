@@ -87,6 +87,23 @@ class BatchStream:
         self.places[task] += 1
         return items
 
+    def log_facts(self, names: Sequence[str]) -> dict[str, Any]:
+        """The share of each task's examples given so far, and of all of them together."""
+        counts = [self._given(task) for task in range(len(self.lengths))]
+        sizes = [len(items) for items in self.lengths]
+        shares = (count / size for count, size in zip(counts, sizes, strict=True))
+        return {
+            "used": dict(zip(names, shares, strict=True)),
+            "used_of_all": sum(counts) / sum(sizes),
+        }
+
+    def _given(self, task: int) -> int:
+        """Number of distinct examples of a task in the batches given so far."""
+        if self.passes[task] or not self.places[task]:
+            return len(self.lengths[task]) if self.passes[task] else 0
+        walk = self._walks[task] or (0, self._walk(task, 0))
+        return sum(len(items) for items in walk[1][: self.places[task]])
+
     def _task_order(self, epoch: int) -> Array:
         generator = np.random.default_rng([self.seed, 1, epoch])
         if self.sampling == "proportional":

@@ -309,7 +309,7 @@ class MultiTaskModel(nn.Module):
         head = self.head_of(part.task)
         logits: Tensor = head(states, inputs)
         if head.form == "choice":
-            return _by_item(logits, part)
+            return by_item(logits, part)
         if head.form == "span":
             padding = inputs["attention_mask"][..., None] == 0
             return logits.masked_fill(padding, torch.finfo(logits.dtype).min)
@@ -403,7 +403,7 @@ def _checked_length(settings: Settings, config: Any, tokenizer: Any) -> int:
     return settings.max_length
 
 
-def _by_item(logits: Tensor, part: Part) -> Tensor:
+def by_item(logits: Tensor, part: Part) -> Tensor:
     """(row,) → (item, choice); an item with fewer choices is filled with the lowest number."""
     counts = torch.as_tensor(part.rows_per_item, device=logits.device)
     width = int(part.rows_per_item.max())

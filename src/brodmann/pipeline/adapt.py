@@ -103,7 +103,7 @@ def with_tasks(model: Any, tasks: list[Task], section: AdaptSection) -> Any:
     """A copy of the trained model that has the new tasks and trains what is asked for."""
     new = copy.deepcopy(model)
     for task in tasks:
-        new.add_task(task, like=section.like, head=section.head)
+        new.add_task(task, like=start_like(section.like, task.name), head=section.head)
     if section.free:
         if section.frozen:
             raise InputError("[adapt]: free = true trains everything, frozen = true nothing old")
@@ -116,6 +116,15 @@ def with_tasks(model: Any, tasks: list[Task], section: AdaptSection) -> Any:
                 "heads with known ones: set frozen = false, or give them heads of their own"
             )
     return new
+
+
+def start_like(like: str | dict[str, str], task: str) -> str:
+    """The start of one new task: the same for all of them, or its own."""
+    if isinstance(like, str):
+        return like
+    if task not in like:
+        raise InputError(f"[adapt]: like: no start for the task '{task}': add one, or give a name")
+    return like[task]
 
 
 def _trained(

@@ -26,7 +26,7 @@ from brodmann.results import LOWER_IS_BETTER, share_of
 ROWS = "meta.jsonl"
 FILE = "meta.json"
 RATES = "rates.json"
-OUTER = {"unseen", "tuning", "seeds", "shots", "curve", "rates", "against", "off"}
+OUTER = {"draws", "unseen", "tuning", "seeds", "shots", "curve", "rates", "against", "off"}
 
 
 def meta(config: Config, base: Path, report: Any) -> dict[str, Any]:
@@ -60,7 +60,7 @@ def meta(config: Config, base: Path, report: Any) -> dict[str, Any]:
     del model
     check_folder(config, list(tasks.values()))
     with opened(config, list(tasks.values())) as folder, StopSignals() as signals:
-        rows = _stored(folder / ROWS, len(section.shots) * len(section.curve))
+        rows = _stored(folder / ROWS, len(section.shots) * len(section.curve) * section.draws)
         rates = read_json(folder / RATES)["rates"] if (folder / RATES).is_file() else {}
         for seed in range(section.seeds):
             starts = _starts(folder, config, settings, seen, seed, report, signals)
@@ -263,9 +263,10 @@ def _tuned(
                     at=[section.curve[-1]],
                     rates={name: rate},
                     seed=config.seed,
+                    draws=section.draws,
                     precision=config.training.precision,
                 )
-                tried[rate] = rows[0]["score"]
+                tried[rate] = sum(row["score"] for row in rows) / len(rows)
             except DivergedError as error:
                 report("note", {"text": f"{name}: {error}"})
             report("measuring goes on", {"items": 1})
@@ -334,6 +335,7 @@ def _test(
             at=section.curve,
             rates={name: rates[name]["chosen"]},
             seed=config.seed + seed,
+            draws=section.draws,
             precision=config.training.precision,
             stop=stop,
             diverged=None if given and not seed else note,

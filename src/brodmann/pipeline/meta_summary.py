@@ -27,7 +27,7 @@ def summary(
             for steps in section.curve:
                 scores = {
                     start: {
-                        row["seed"]: row["score"]
+                        (row["seed"], row.get("draw", 0)): row["score"]
                         for row in rows
                         if (row["pair"], row["start"], row["shots"], row["steps"])
                         == (name, start, shots, steps)
@@ -58,28 +58,60 @@ def summary(
         "settings_tried": len(section.rates),
         "rates": dict(rates),
         "seeds": section.seeds,
+        "draws": section.draws,
         "pairs": pairs,
         "rows": digest(rows),
     }
 
 
-def _over_seeds(by_seed: Mapping[int, float | None]) -> dict[str, Any]:
-    """Scores, None where adapting diverged; the mean is of the others."""
-    scores = [by_seed[seed] for seed in sorted(by_seed)]
-    defined = [score for score in scores if score is not None]
-    found = {"scores": scores, "mean": mean_and_spread(defined) if defined else None}
-    return found | ({"diverged": len(scores) - len(defined)} if len(defined) < len(scores) else {})
+Scores = Mapping[tuple[int, int], float | None]  # by seed and draw; None: adapting diverged
 
 
-def _difference(
-    ours: Mapping[int, float | None], theirs: Mapping[int, float | None]
-) -> dict[str, float | None]:
-    """Over the seeds in which neither diverged."""
-    both = [
-        (one, other)
-        for seed in sorted(ours)
-        if (one := ours[seed]) is not None and (other := theirs.get(seed)) is not None
-    ]
-    if not both:
+def _over_seeds(scores: Scores) -> dict[str, Any]:
+    """One score per seed, the mean over its draws; the mean and spread over seeds."""
+    by_seed = _means(scores)
+    each = [by_seed.get(seed) for seed in sorted({seed for seed, _ in scores})]
+    defined = [score for score in each if score is not None]
+    found: dict[str, Any] = {
+        "scores": each,
+        "mean": mean_and_spread(defined) if defined else None,
+    }
+    draws = {draw for _, draw in scores}
+    if len(draws) > 1:  # how much a draw of the support set matters, inside a seed
+        found |= {"draws": len(draws), "over_draws": _spread_of_draws(scores)}
+    lost = sum(score is None for score in scores.values())
+    return found | ({"diverged": lost} if lost else {})
+
+
+def _means(scores: Scores) -> dict[int, float]:
+    """Of each seed's draws that did not diverge."""
+    found: dict[int, list[float]] = {}
+    for (seed, _), score in scores.items():
+        if score is not None:
+            found.setdefault(seed, []).append(score)
+    return {seed: sum(values) / len(values) for seed, values in found.items()}
+
+
+def _spread_of_draws(scores: Scores) -> float | None:
+    """Standard deviation over a seed's draws, the mean over seeds."""
+    spreads = []
+    for seed in {seed for seed, _ in scores}:
+        own = [score for (s, _), score in scores.items() if s == seed and score is not None]
+        if len(own) > 1:
+            spreads.append(mean_and_spread(own)[1])
+    known = [spread for spread in spreads if spread is not None]
+    return sum(known) / len(known) if known else None
+
+
+def _difference(ours: Scores, theirs: Scores) -> dict[str, float | None]:
+    """Over seeds, each by the draws in which neither diverged."""
+    apart = {
+        place: one - other
+        for place, one in ours.items()
+        if one is not None and (other := theirs.get(place)) is not None
+    }
+    if not apart:
         return {"mean": None, "low": None, "high": None}
-    return paired_interval([one for one, _ in both], [other for _, other in both])
+    by_seed = _means(apart)
+    values = [by_seed[seed] for seed in sorted(by_seed)]
+    return paired_interval(values, [0.0] * len(values))

@@ -73,7 +73,7 @@ def calibrated(config: Config, model: Any, tasks: list[Task], report: Any, **cha
 
     if config.threads is not None:
         torch.set_num_threads(config.threads)
-    left_out = {"gradient_checkpointing", "checkpoint_every", "checkpoints"}
+    left_out = {"gradient_checkpointing", "checkpoint_every", "checkpoints", "log_entropy"}
     options = config.training.model_dump(exclude=left_out) | {"seed": config.seed} | changes
     if config.specialize is not None:
         options["specialize"] = IAT(**config.specialize.model_dump())

@@ -29,6 +29,7 @@ from brodmann.analysis.relevance import (
 )
 from brodmann.artifacts import Array, read_json, write_json
 from brodmann.config import Config
+from brodmann.data.corpus import Corpus, about_corpus, corpus_sentences, drawn_sentences
 from brodmann.data.tasks import Task
 from brodmann.errors import InputError
 from brodmann.pipeline.run import one_process
@@ -36,6 +37,7 @@ from brodmann.pipeline.run_folder import opened, timed, trained
 from brodmann.pipeline.train import tasks_of
 
 RELEVANCE, COVSIM, SIMILARITY = "relevance-{}.json", "covsim.json", "similarity.json"
+FROM_SENTENCES = ("dse", "cra")  # compare encoders on sentences, which may be the user's
 FROM_DATA, FROM_RUN = ("words", "groups"), ("covsim", "dse", "cra", "ahp", "cnm")
 TEXT_COLUMNS = ("text", "text_pair", "question", "context", "tokens", "choices")
 
@@ -50,12 +52,19 @@ def relate(
     examples: int = 1000,
     voxels: Path | None = None,
     pieces: bool = False,
+    corpus: Corpus | None = None,
 ) -> dict[str, Any]:
     """Measure, write and show one way of relating the tasks.
 
-    `voxels` is the folder for `cnm`; `pieces` takes the backbone's word pieces for words.
+    `voxels` is the folder for `cnm`; `pieces` takes the backbone's word pieces for words. `corpus`
+    (a text file with one sentence per line, or a list of sentences) takes the place of the tasks'
+    own held-out sentences for `dse` and `cra`; `examples` of its sentences are drawn.
     """
     one_process("relate")
+    if corpus is not None and by not in FROM_SENTENCES:
+        raise InputError(f"corpus: only for {' and '.join(FROM_SENTENCES)}, not for '{by}'")
+    sentences = None if corpus is None else corpus_sentences(corpus)
+    about = None if corpus is None or sentences is None else about_corpus(corpus, sentences)
     if examples < 2:
         raise InputError(f"examples = {examples}: expected at least 2")
     if by == "cnm" and voxels is None:
@@ -80,12 +89,14 @@ def relate(
         file = folder / (COVSIM if by == "covsim" else SIMILARITY)
         known = read_json(file) if file.is_file() else {}
         before = known if by == "covsim" else known.get(by, {})
-        if before.get("examples") != examples or voxels is not None:
+        same = before.get("examples") == examples and before.get("corpus") == about
+        if not same or voxels is not None:
             with timed(folder, by):
                 if voxels is not None:
                     found = _from_voxels(folder, config, tasks, voxels)
                 else:
-                    found = _from_run(folder, config, tasks, by, examples, report)
+                    found = _from_run(folder, config, tasks, by, examples, report, sentences)
+            found |= {} if about is None else {"corpus": about}
             # One file for dse, cra, ahp and cnm: each keeps its own settings, and the others stay.
             known = found if by == "covsim" else {**known, "tasks": found.pop("tasks"), by: found}
             known.pop("schema_version", None)
@@ -146,7 +157,13 @@ def described(
 
 
 def _from_run(
-    folder: Path, config: Config, tasks: list[Task], by: str, examples: int, report: Any
+    folder: Path,
+    config: Config,
+    tasks: list[Task],
+    by: str,
+    examples: int,
+    report: Any,
+    sentences: list[str] | None = None,
 ) -> dict[str, Any]:
     from brodmann.models.first_layer import first_layer_inputs
     from brodmann.models.multitask import MultiTaskModel
@@ -188,7 +205,10 @@ def _from_run(
             "transferability": _plain(transferable),
             "matrix": _plain(alike),
         }
-    texts = held_out_sentences(tasks, examples, config.seed)
+    if sentences is None:
+        texts = held_out_sentences(tasks, examples, config.seed)
+    else:
+        texts = drawn_sentences(sentences, examples, config.seed)
     found = [sentence_representations(model, name, texts, batch_size=size) for name in names]
     measure = dse if by == "dse" else cra
     matrix = np.array([[measure(a, b) for b in found] for a in found])

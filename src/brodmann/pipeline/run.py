@@ -7,12 +7,13 @@ from typing import Any
 
 from brodmann.artifacts import read_json
 from brodmann.config import Config
+from brodmann.data.tasks import Task
 from brodmann.errors import InputError
 from brodmann.pipeline.dissociate import dissociate_in
 from brodmann.pipeline.evaluate import OUTCOMES, evaluate_in
 from brodmann.pipeline.map import map_in
 from brodmann.pipeline.run_folder import opened
-from brodmann.pipeline.train import prepare, train_in
+from brodmann.pipeline.train import prepare, tasks_of, train_in
 
 
 def one_process(command: str, *, trains: bool = False) -> None:
@@ -38,7 +39,6 @@ def run(
     `branch_at` and `branch_from` let runs share their first steps: see `fit`. Without `heads` it
     ends after the evaluation.
     """
-    from brodmann.models.families import FAMILIES
     from brodmann.training.processes import is_main, together, wait
 
     tasks, model = prepare(config, base, report)
@@ -51,14 +51,51 @@ def run(
             report("scores", {"tasks": tasks, "splits": document["splits"], "folder": folder})
         else:
             document = evaluate_in(folder, config, tasks, report)
-        if not heads:
-            return document
-        family = read_json(folder / "model" / "config.json")["backbone"]["model_type"]
-        if family not in FAMILIES:
-            report("note", {"text": f"the heads of {family} are not known here: no map of them"})
-            return document
-        scores = map_in(folder, config, tasks, report)
-        if len(tasks) > 1:
-            result = dissociate_in(folder, config, tasks, report, scores)
-            document["dissociation"] = result.summary()
+        return _measured(folder, config, tasks, report, document, heads)
+
+
+def run_distilled(config: Config, base: Path, report: Any, *, heads: bool = True) -> dict[str, Any]:
+    """The same with a student in place of a trained model: `[distill]` as a cell of a grid."""
+    from brodmann.pipeline.distill import distill
+
+    distill(config, base, report)
+    tasks = tasks_of(config, base)
+    with opened(config, tasks) as folder:
+        document = read_json(folder / "metrics.json")
+        return _measured(folder, config, tasks, report, document, heads)
+
+
+def run_adapted(config: Config, base: Path, report: Any) -> dict[str, Any]:
+    """New tasks for a trained model: `[adapt]` as a cell of a grid."""
+    from brodmann.pipeline.adapt import adapt
+
+    found = adapt(config, base, report)
+    kept = ("metrics", "head", "zero_shot", "shares", "old")
+    return {
+        "splits": found.get("scores", {"validation": {}}),
+        "adaptation": {key: found[key] for key in kept if key in found},
+    }
+
+
+def _measured(
+    folder: Path,
+    config: Config,
+    tasks: list[Task],
+    report: Any,
+    document: dict[str, Any],
+    heads: bool,
+) -> dict[str, Any]:
+    """What is measured of the heads of a trained model, if asked for."""
+    from brodmann.models.families import FAMILIES
+
+    if not heads:
         return document
+    family = read_json(folder / "model" / "config.json")["backbone"]["model_type"]
+    if family not in FAMILIES:
+        report("note", {"text": f"the heads of {family} are not known here: no map of them"})
+        return document
+    scores = map_in(folder, config, tasks, report)
+    if len(tasks) > 1:
+        result = dissociate_in(folder, config, tasks, report, scores)
+        document["dissociation"] = result.summary()
+    return document

@@ -40,12 +40,37 @@ def check_methods(config: Config, command: str = "run") -> None:
         model = config.model
         check_trained_heads(settings, model.architecture, model.freeze, model.gates or "")
     check_trackers(config.trackers)
+    _check_fitted(config, command)
     _check_combinations(config, command)
+
+
+def _check_fitted(config: Config, command: str) -> None:
+    """Output heads have an optimum of their own only where nothing else trains."""
+    if config.model.output_heads is None:
+        return
+    refused = {
+        f"`brodmann {command}`": command != "run",
+        "[specialize]": config.specialize is not None,
+        "[off]": config.off is not None,
+        'model.gates = "trained"': config.model.gates == "trained",
+    }
+    for what, wrong in refused.items():
+        if wrong:
+            raise InputError(f'model.output_heads = "fitted": cannot be combined with {what}')
+    if config.model.freeze != "encoder":
+        raise InputError(
+            f'model.output_heads = "fitted": model.freeze is {config.model.freeze!r}, expected '
+            "'encoder': nothing but the output heads may change"
+        )
 
 
 def _check_combinations(config: Config, command: str) -> None:
     """Ways of training that do not go together."""
+    from brodmann.training.options import check_entropy, check_momentum
+
     training, world = config.training, int(os.environ.get("WORLD_SIZE", "1"))
+    check_momentum(training.optimizer, training.momentum)
+    check_entropy(training.log_entropy, training.sharding)
     if training.aggregation is not None:
         from brodmann.training.aggregation import check_together, make_weighting
 
@@ -100,6 +125,10 @@ def prepare(config: Config, base: Path, report: Any) -> tuple[list[Task], Any]:
         from brodmann.training.iat import IAT, check_specialization
 
         check_specialization(model, IAT(**config.specialize.model_dump()))
+    if config.model.output_heads is not None:
+        from brodmann.training.output_heads import check_only_heads_train
+
+        check_only_heads_train(model)
     return tasks, model
 
 
@@ -190,6 +219,9 @@ def train_in(
     if config.off is not None and not config.off.train:
         model.save_pretrained(folder / "model")
         return
+    if config.model.output_heads is not None:
+        _fit_heads_in(folder, config, tasks, model, report)
+        return
     options = config.training.model_dump(exclude={"gradient_checkpointing"})
     options |= {"seed": config.seed, "trackers": config.trackers}
     if config.specialize is not None:
@@ -208,3 +240,25 @@ def train_in(
         kept = progress.best_step if config.training.keep == "best" else progress.evaluated_at
         scores = next((e["scores"] for e in progress.evaluations if e["step"] == kept), None)
         model.save_pretrained(folder / "model", scores=scores)
+
+
+def _fit_heads_in(folder: Path, config: Config, tasks: list[Task], model: Any, report: Any) -> None:
+    """Fit the output heads to convergence, where that is asked for instead of training."""
+    from brodmann.training.output_heads import fit_output_heads
+    from brodmann.training.processes import is_main
+
+    report("stage", {"text": "fitting the output heads"})
+    with timed(folder, "training"):
+        found = fit_output_heads(
+            model,
+            tasks,
+            seed=config.seed,
+            batch_size=config.training.evaluation_batch_size,
+            precision=config.training.precision,
+        )
+    for name, fitted in found.items():
+        if not fitted.converged:
+            text = f"output head '{name}': no optimum after {fitted.iterations} iterations"
+            report("note", {"text": text})
+    if is_main():
+        model.save_pretrained(folder / "model")

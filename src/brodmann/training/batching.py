@@ -3,11 +3,13 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from brodmann.artifacts import Array
 from brodmann.data.batches import Batch, make_batch
 from brodmann.data.encoding import Encoded
 from brodmann.data.stream import BatchStream
-from brodmann.data.uncertainty import NAME, UncertaintyStream, in_order
+from brodmann.data.uncertainty import NAME, UncertaintyStream, in_order, share_of_uniform
 from brodmann.models.multitask import MultiTaskModel
 from brodmann.models.uncertainty import item_entropies
 from brodmann.training import processes
@@ -28,6 +30,8 @@ class BatchSource:
     ) -> None:
         self.model, self.names, self.encoded = model, list(names), encoded
         self.rank, self.world, self.precision = rank, world, options.precision
+        self.log_entropy, self.batch_size = bool(options.log_entropy), options.batch_size
+        self.seed = options.seed
         self.pad_id = int(model.tokenizer.pad_token_id)
         kind = UncertaintyStream if options.sampling == NAME else BatchStream
         self.stream = kind(
@@ -89,8 +93,27 @@ class BatchSource:
         picked = stream.choose(candidates, found)
         return {name: items for name, items in zip(self.names, picked, strict=True) if len(items)}
 
-    def log_facts(self) -> dict[str, Any]:
-        """What the sampler has to say for the log."""
-        if isinstance(self.stream, UncertaintyStream):
-            return self.stream.log_facts(self.names)
-        return {}
+    def log_facts(self, step: int) -> dict[str, Any]:
+        """What the sampler has to say for the log: the data used, and how unsure the model is."""
+        facts = self.stream.log_facts(self.names)
+        if self.log_entropy and "entropy" not in facts and self.rank == 0:
+            facts["entropy"] = self._entropies(step)
+        return facts
+
+    def _entropies(self, step: int) -> dict[str, float]:
+        """Mean uncertainty of a batch of each task, drawn apart from what is trained on.
+
+        The sampler `uncertainty` measures its candidates anyway; for the others this is what its
+        curve is set beside (Pilault et al. 2021, Figure 5).
+        """
+        found = {}
+        for place, name in enumerate(self.names):
+            generator = np.random.default_rng([self.seed, 3, place, step])
+            size = len(self.stream.lengths[place])
+            items = generator.permutation(size)[: self.batch_size]
+            measured = item_entropies(
+                self.model, name, self.encoded[name], items, precision=self.precision
+            )
+            if measured is not None:
+                found[name] = float(share_of_uniform(measured).mean())
+        return found

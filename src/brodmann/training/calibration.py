@@ -137,6 +137,10 @@ class _Chosen:
         self.drawn += 1
         return self.draws[self.drawn - 1]
 
+    def log_facts(self, names: Sequence[str]) -> dict[str, Any]:
+        """Of no interest here."""
+        return {}
+
 
 def _every_draw(loop: Loop) -> list[Draw]:
     stream: Any = loop.stream

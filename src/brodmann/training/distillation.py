@@ -9,14 +9,21 @@ $$\mathcal{L} = \sum_{m=0}^{M} \mathrm{MSE}(W h_m^S, h_{g(m)}^T)
 $m = 0$ being the embeddings and $A$ the attention, over real tokens. *Prediction*: the student's
 output learns the teacher's, by cross-entropy with its softened probabilities (temperature $T$).
 
+A student is the teacher's family with other sizes, or begins with the weights of a checkpoint (as
+TinyBERT's task-specific distillation does with its general one). With `specialize` (IAT) the last
+$\\delta$ of all steps, both phases counted, moves a task's important heads only; importance is that
+of the task's own loss.
+
 Reference: Jiao et al. 2020, "TinyBERT: Distilling BERT for Natural Language Understanding", §3.
 Departures: attention is compared in log-probabilities, since transformers returns no raw scores,
 and averaged over heads where the two have different numbers of them; teacher and student read
 several tasks in one run.
 """
 
-import copy
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, Self
 
@@ -28,11 +35,11 @@ from brodmann.data.batches import Batch
 from brodmann.data.encoding import IGNORED
 from brodmann.data.tasks import Task
 from brodmann.errors import InputError, did_you_mean
-from brodmann.models import backbone as backbones
-from brodmann.models.families import REMOVED, kept_heads, layers_of
+from brodmann.models.families import kept_heads
 from brodmann.models.multitask import MultiTaskModel, Outputs
 from brodmann.models.stored import weights_digest
-from brodmann.models.trained_gates import folded
+from brodmann.training.iat import IAT
+from brodmann.training.students import Student, check_teacher, make_student, teacher_layer
 from brodmann.training.trainer import fit
 
 SMALLEST = 1e-6  # of an attention probability, before its logarithm
@@ -42,7 +49,7 @@ PHASES = ("layers", "prediction")
 def distill(
     teacher: MultiTaskModel,
     tasks: Sequence[Task],
-    student: Mapping[str, Any],
+    student: Student,
     *,
     layer_epochs: int = 2,
     prediction_epochs: int = 3,
@@ -51,89 +58,48 @@ def distill(
     folder: str | Path | None = None,
     **options: Any,
 ) -> MultiTaskModel:
-    """A trained student: the teacher's family with other sizes (`{"num_hidden_layers": 3, ...}`).
+    """A trained student: the teacher's family with other sizes (`{"num_hidden_layers": 3, ...}`),
+    or the checkpoint (folder, hub id or run) that `student` names, trained on.
 
-    Of equal width, it begins with the teacher's embeddings and every N/M-th of its layers;
-    otherwise with random weights. The options are those of `fit`.
+    A student of other sizes begins with the teacher's embeddings and every N/M-th of its layers
+    where it is as wide, otherwise with random weights. The options are those of `fit`;
+    `specialize=IAT(...)` counts its share of the steps over both phases.
     """
     if options.get("sampling") == "uncertainty":
         raise InputError("distillation reads batches of one task: use another sampler")
+    special = specialized_phase(options.pop("specialize", None), layer_epochs, prediction_epochs)
     small = make_student(teacher, student, seed=seed)
     for phase, epochs in zip(PHASES, (layer_epochs, prediction_epochs), strict=True):
         objective = Distillation(teacher, small, phase, temperature=temperature, seed=seed)
         chosen = dict(options)
         if phase == "layers":  # no answer is learnt yet: scores say nothing about the best step
             chosen |= {"keep": "last", "early_stopping": None}
+        elif special is not None:
+            chosen["specialize"] = special
         place = None if folder is None else Path(folder) / phase
         with objective:
             fit(small, tasks, objective=objective, folder=place, epochs=epochs, seed=seed, **chosen)
     return small
 
 
-def make_student(
-    teacher: MultiTaskModel, sizes: Mapping[str, Any], *, seed: int = 0
-) -> MultiTaskModel:
-    """A model of the same family and tasks, of other sizes, not trained yet."""
-    source = teacher_encoder(teacher)
-    config = copy.deepcopy(source.config)
-    if hasattr(config, REMOVED):  # heads that the teacher has lost; the student has its own
-        delattr(config, REMOVED)
-    for name, value in sizes.items():
-        if not hasattr(config, name):
-            known = [key for key in config.to_dict() if "num" in key or "size" in key]
-            raise InputError(
-                f"student: {type(config).__name__} has no '{name}'{did_you_mean(name, known)}"
-            )
-        setattr(config, name, value)
-    if config.hidden_size % config.num_attention_heads:
+def specialized_phase(special: IAT | None, layer_epochs: int, prediction_epochs: int) -> IAT | None:
+    """The settings for the prediction phase alone: the same last steps as of both together."""
+    if special is None or special.is_plain:
+        return special
+    if special.variant == "ticket_share":
         raise InputError(
-            f"student: hidden_size = {config.hidden_size} is not a multiple of "
-            f"num_attention_heads = {config.num_attention_heads}"
+            "specialize: variant 'ticket_share' trains only some heads from the first step on, so "
+            "that the other layers could not learn from the teacher: use 'important'"
         )
-    if config.num_hidden_layers > source.config.num_hidden_layers:
+    share = Fraction(str(special.delta)) * (layer_epochs + prediction_epochs) / prediction_epochs
+    if share > 1:
+        part = prediction_epochs / (layer_epochs + prediction_epochs)
         raise InputError(
-            f"student: {config.num_hidden_layers} layers are more than the teacher's "
-            f"{source.config.num_hidden_layers}"
+            f"specialize: delta = {special.delta}: the prediction phase is the last {part:.3g} of "
+            "the steps, expected no more than that"
         )
-    try:
-        bare = backbones.build_bare(config, None, seed)
-    except (ValueError, TypeError, RuntimeError) as error:
-        raise InputError(f"student: cannot be built ({' '.join(str(error).split())})") from error
-    if config.hidden_size == source.config.hidden_size:
-        _start_from_teacher(bare, folded(source, teacher.gates))
-    settings = copy.copy(teacher.settings)
-    settings.freeze, settings.seed, settings.gates = 0.0, seed, ""
-    backbone = backbones.Backbone(teacher.settings.backbone, bare, teacher.tokenizer)
-    return MultiTaskModel(backbone, list(teacher.specs.values()), settings)
-
-
-def teacher_encoder(teacher: MultiTaskModel) -> Any:
-    if teacher.settings.architecture != "shared":
-        raise InputError(
-            f"architecture '{teacher.settings.architecture}': distillation needs one encoder for "
-            "all tasks ('shared')"
-        )
-    return teacher.bare_models()[0]
-
-
-def _start_from_teacher(student: Any, teacher: Any) -> None:
-    """Everything of equal shape, the layers being those the student learns from."""
-    below = {
-        name: value
-        for name, value in teacher.state_dict().items()
-        if name in student.state_dict() and value.shape == student.state_dict()[name].shape
-    }
-    student.load_state_dict(below, strict=False)
-    ours, theirs = layers_of(student), layers_of(teacher)
-    for place, layer in enumerate(ours):
-        source = theirs[teacher_layer(place + 1, len(ours), len(theirs)) - 1].state_dict()
-        if all(source[name].shape == value.shape for name, value in layer.state_dict().items()):
-            layer.load_state_dict(source)
-
-
-def teacher_layer(layer: int, student_layers: int, teacher_layers: int) -> int:
-    """g(m): the teacher's layer that layer m of the student learns from; 0 is the embeddings."""
-    return layer * teacher_layers // student_layers
+    # Rounded down, so that a whole number of steps stays one.
+    return replace(special, delta=math.floor(share * 10**12) / 10**12)
 
 
 class Distillation(nn.Module):
@@ -156,7 +122,9 @@ class Distillation(nn.Module):
             raise InputError(f"unknown phase '{phase}'{did_you_mean(phase, PHASES)}")
         if not temperature > 0:
             raise InputError(f"temperature = {temperature}: expected a number above 0")
-        if phase == "layers" and not all(kept_heads(teacher_encoder(teacher))):
+        check_teacher(teacher)
+        emptied = any(not all(kept_heads(bare)) for bare in teacher.bare_models())
+        if phase == "layers" and emptied:
             raise InputError(
                 "the teacher has layers without a head, which have no attention to learn from: "
                 "prune the student instead"
@@ -195,7 +163,7 @@ class Distillation(nn.Module):
         return self
 
     def __exit__(self, *_: object) -> None:
-        for bare, attention, attentions, states in self._before:
+        for bare, attention, attentions, states in reversed(self._before):
             bare.set_attn_implementation(attention)
             bare.config.output_attentions = attentions
             bare.config.output_hidden_states = states

@@ -5,7 +5,8 @@ importance of every head is measured for every task on training examples. $M_i$ 
 $\lfloor \alpha \cdot \mathrm{heads} \rfloor$ most important heads of task $i$, over all layers
 together, and from then on a batch of task $i$ updates, inside attention, only the rows of
 $W^Q, W^K, W^V$ (with their biases) and the columns of $W^O$ that those heads own. Everything
-outside attention trains as before. $\alpha = 1$ or $\delta = 0$ is plain training, to the bit.
+outside attention trains as before. $\alpha = 1$ or $\delta = 0$ is plain training, to the bit;
+under $\alpha = 0$ no task moves any head in the last steps.
 
 Reference: Li et al. 2023, "Interpreting and Exploiting Functional Specialization in Multi-Head
 Attention under Multi-task Learning", §4.2.
@@ -44,7 +45,7 @@ from brodmann.models.trained_gates import gone_heads
 from brodmann.results import Head, HeadScores, share_of
 
 VARIANTS = ("important", "random", "ticket_share", "prune")
-MOMENTS = ("exp_avg", "exp_avg_sq")
+MOMENTS = ("exp_avg", "exp_avg_sq", "momentum_buffer")  # of AdamW, of SGD
 FROZEN = "specialize: all attention is frozen, so no head can be trained"
 ALL_TASKS = "all tasks"  # under `prune` one choice of heads holds for every task
 
@@ -123,7 +124,7 @@ def check_specialization(model: Any, settings: IAT) -> None:
     elif not _some_head_trains(model, settings):
         raise InputError(FROZEN)
     total = int(np.prod(head_shape(bare_models(model)[0])))
-    if share_of(settings.alpha, total) < 1:
+    if settings.alpha > 0 and share_of(settings.alpha, total) < 1:
         raise InputError(f"alpha = {settings.alpha} of {total} heads is less than one head")
 
 
@@ -158,6 +159,8 @@ class Specialization:
         settings = self.settings
         bare = bare_models(self.model)[0]
         names = tuple(task.name for task in tasks)
+        if settings.alpha == 0:  # nothing to measure: no head is chosen
+            return {name: [] for name in names}
         values = np.zeros((len(names), *head_shape(bare)))
         if settings.variant != "random":
             for place, task in enumerate(tasks):
@@ -215,7 +218,7 @@ class Specialization:
         kept = [part.keep(tasks, optimizer) for part in parts]
         yield
         for part, values in zip(parts, kept, strict=True):
-            part.put_back(values)
+            part.put_back(values, optimizer)
 
     def remove_hooks(self) -> None:
         for part in self._parts:
@@ -258,14 +261,27 @@ class _Part:
         places = still.nonzero().flatten()
         if not len(places):
             return []
-        state = optimizer.state.get(self.parameter, {})
-        # Without moments yet, they begin at 0 and a gradient of 0 leaves them there.
-        tensors = [self.parameter.data, *(state[name] for name in MOMENTS if name in state)]
-        return [(t, places, t.index_select(self.dimension, places)) for t in tensors]
+        return [
+            (name, places, tensor.index_select(self.dimension, places))
+            for name, tensor in self._tensors(optimizer).items()
+        ]
 
-    def put_back(self, kept: list[Any]) -> None:
-        for tensor, places, values in kept:
-            tensor.index_copy_(self.dimension, places, values)
+    def put_back(self, kept: list[Any], optimizer: torch.optim.Optimizer) -> None:
+        if not kept:
+            return
+        before = {name: values for name, _, values in kept}
+        places = kept[0][1]
+        for name, tensor in self._tensors(optimizer).items():
+            if name in before:
+                tensor.index_copy_(self.dimension, places, before[name])
+            else:  # made by this step: a head that did not move has none, whatever decay put there
+                tensor.index_fill_(self.dimension, places, 0.0)
+
+    def _tensors(self, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+        """The weight, and its moments as far as there are some."""
+        state = optimizer.state.get(self.parameter, {})
+        moments = {name: state[name] for name in MOMENTS if state.get(name) is not None}
+        return {"weight": self.parameter.data, **moments}
 
 
 def _mask(heads: Sequence[Head], shape: tuple[int, int]) -> Array:

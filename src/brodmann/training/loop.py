@@ -96,7 +96,9 @@ class Loop:
         self.learning_rate = float(options.learning_rate)
         self.rates = rates_of(model, self.learning_rate, options.rates)
         self.groups = self._groups()
-        optimizer = make_optimizer(self.groups, options.weight_decay)
+        optimizer = make_optimizer(
+            self.groups, options.weight_decay, options.optimizer, options.momentum
+        )
         if self.shards is None:
             self.prepared, self.optimizer = self.accelerator.prepare(self.trained, optimizer)
         else:
@@ -385,7 +387,7 @@ class Loop:
             "batches": {task: len(values) for task, values in self.progress.window.items()},
             "examples": self.progress.taken,
             "seconds": round(self.progress.seconds, 3),
-            **self.source.log_facts(),
+            **self.source.log_facts(self.progress.step),
         }
         keeper.log(entry)
         log({f"loss/{task}": v for task, v in means.items()}, self.progress.step)

@@ -9,6 +9,7 @@ Reference: Gupta et al., "MESH", Algorithm 3.
 """
 
 import copy
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -25,6 +26,8 @@ from brodmann.models.multitask import MultiTaskModel
 from brodmann.models.task_heads import new_head
 from brodmann.training.meta import adapted
 from brodmann.training.meta_trainer import episode_batch, pair_loss
+
+DRAWS_APART = 1_000_003  # between the seeds of dropout under two draws
 
 
 class DivergedError(InputError):
@@ -121,34 +124,43 @@ def meta_test(
     at: Sequence[int],
     rates: Mapping[str, float],
     seed: int = 0,
+    draws: int = 1,
     precision: str = "float32",
     stop: Callable[[], None] | None = None,
     diverged: Callable[[str], None] | None = None,
 ) -> list[dict[str, Any]]:
-    """One row a start, number of shots and of steps: the scores of the pair, from the same draw.
+    """One row per start, number of shots, draw of the support set and number of steps: the scores
+    of the pair. Every start adapts to the same draws.
 
     Adapting that diverges raises a `DivergedError`. With `diverged`, which is told instead, its
     rows have the score None.
     """
-    _check(starts, shots, at, rates)
+    _check(starts, shots, at, rates, draws)
     rows: list[dict[str, Any]] = []
     for name, start in starts.items():
         adapter = Adapter(start, task, precision=precision, seed=seed)
-        for count in shots:
+        zero_shot: dict[int, dict[str, float]] = {}  # the same for every draw
+        for count, draw in itertools.product(shots, range(draws)):
             if stop is not None:
                 stop()
-            examples = support_of(task, count, seed)
-            found: dict[int, dict[str, float]] = {}
+            found = dict(zero_shot)
+            left = [steps for steps in at if steps not in found]
+            examples = support_of(task, count, seed, draw)
+            once = seed + draw * DRAWS_APART
             try:
-                for steps, scores in adapter.curve(examples, rate=rates[name], at=at, seed=seed):
+                for steps, scores in (
+                    adapter.curve(examples, rate=rates[name], at=left, seed=once) if left else ()
+                ):
                     found[steps] = scores
             except DivergedError as error:
                 if diverged is None:
                     raise
-                diverged(f"{name}, seed {seed}: {error}")
+                which = f"{name}, seed {seed}" + (f", draw {draw}" if draws > 1 else "")
+                diverged(f"{which}: {error}")
+            zero_shot = {steps: scores for steps, scores in found.items() if steps == 0}
             for steps in at:
                 row: dict[str, Any] = {"pair": task.name, "start": name, "seed": seed}
-                row |= {"shots": count, "steps": steps, "rate": rates[name]}
+                row |= {"shots": count, "draw": draw, "steps": steps, "rate": rates[name]}
                 scored = found.get(steps, {})
                 row |= {"score": scored.get(task.spec.metric), "scores": scored}
                 rows.append(row)
@@ -156,8 +168,14 @@ def meta_test(
 
 
 def _check(
-    starts: Mapping[str, Any], shots: Sequence[int], at: Sequence[int], rates: Mapping[str, float]
+    starts: Mapping[str, Any],
+    shots: Sequence[int],
+    at: Sequence[int],
+    rates: Mapping[str, float],
+    draws: int,
 ) -> None:
+    if draws < 1:
+        raise InputError(f"meta: draws = {draws}: expected at least 1")
     if not at or list(at) != sorted(set(at)) or at[0] < 0:
         raise InputError(f"meta: curve = {list(at)}: expected numbers of steps, rising")
     if not shots or min(shots) < 1:
@@ -170,6 +188,7 @@ def _check(
         raise InputError(f"meta: rates: {rates[wrong]} for '{wrong}': expected a number above 0")
 
 
-def support_of(task: Task, count: int, seed: int) -> tuple[int, ...]:
+def support_of(task: Task, count: int, seed: int, draw: int = 0) -> tuple[int, ...]:
     """The examples of a pair that every start adapts on."""
-    return EpisodeSource(task, support=count, query=0).draw(f"test/{seed}").support
+    name = f"test/{seed}" + (f"/{draw}" if draw else "")
+    return EpisodeSource(task, support=count, query=0).draw(name).support

@@ -15,6 +15,9 @@ from brodmann.training.defaults import AUTO, choose_epochs, choose_rate
 from brodmann.training.iat import IAT
 from brodmann.training.schedule import SCHEDULES
 
+OPTIMIZERS = ("adamw", "sgd")
+MOMENTUM = 0.9  # of SGD, unless set
+
 
 @dataclass
 class Options:
@@ -43,13 +46,18 @@ class Options:
     sparsity: float = 0.0
     aggregation: str | None = None
     sharding: str | None = None
+    optimizer: str | None = None
+    momentum: float | None = None
+    log_entropy: bool | None = None
 
     def plain(self) -> dict[str, Any]:
         """All but how heads specialize: what the steps before the switch depend on."""
-        values = {name: value for name, value in asdict(self).items() if name != "specialize"}
-        for later in ("aggregation", "sharding", "rates", "sparsity"):
-            if not values[later]:  # runs from before there was a choice are the same runs
-                del values[later]
+        apart = ("specialize", "log_entropy")
+        values = {name: value for name, value in asdict(self).items() if name not in apart}
+        usual = Options()
+        for name in ("aggregation", "sharding", "optimizer", "momentum", "rates", "sparsity"):
+            if values[name] == getattr(usual, name):  # runs from before there was a choice
+                del values[name]
         return values
 
 
@@ -68,6 +76,7 @@ def checked_options(options: Mapping[str, Any]) -> Options:
         ("schedule", SCHEDULES),
         ("keep", ("best", "last")),
         ("sharding", (None, "full")),
+        ("optimizer", (None, *OPTIMIZERS)),
     ):
         value = getattr(chosen, name)
         if value not in allowed:
@@ -87,7 +96,26 @@ def checked_options(options: Mapping[str, Any]) -> Options:
         raise InputError(f"seed = {chosen.seed}: expected a whole number from 0 to 2147483647")
     if not 0 <= chosen.warmup <= 1:
         raise InputError(f"warmup = {chosen.warmup}: expected a share of the steps, from 0 to 1")
+    if chosen.optimizer == "sgd" and chosen.learning_rate == AUTO:
+        raise InputError("optimizer = 'sgd': expected a learning_rate; \"auto\" is for AdamW")
+    check_momentum(chosen.optimizer, chosen.momentum)
+    check_entropy(chosen.log_entropy, chosen.sharding)
     return chosen
+
+
+def check_momentum(optimizer: str | None, momentum: float | None) -> None:
+    if momentum is None:
+        return
+    if optimizer != "sgd":
+        raise InputError(f"momentum = {momentum}: only for optimizer = 'sgd'")
+    if not 0 <= momentum < 1:
+        raise InputError(f"momentum = {momentum}: expected a number from 0 to below 1")
+
+
+def check_entropy(log_entropy: bool | None, sharding: str | None) -> None:
+    """Split weights are whole only where every process asks for them."""
+    if log_entropy and sharding is not None:
+        raise InputError("log_entropy: cannot be combined with sharding")
 
 
 def resolve_options(options: Options, batches_per_epoch: int, width: int) -> Options:
@@ -100,9 +128,12 @@ def resolve_options(options: Options, batches_per_epoch: int, width: int) -> Opt
 
 
 def make_optimizer(
-    groups: Sequence[tuple[float, Sequence[nn.Parameter]]], weight_decay: float
+    groups: Sequence[tuple[float, Sequence[nn.Parameter]]],
+    weight_decay: float,
+    optimizer: str | None = None,
+    momentum: float | None = None,
 ) -> Any:
-    """AdamW over (learning rate, parameters) groups.
+    """AdamW, or SGD with momentum, over (learning rate, parameters) groups.
 
     Biases and norms (all parameters of one dimension) are not decayed. Every group keeps its full
     rate under "peak": the schedule multiplies it.
@@ -117,4 +148,6 @@ def make_optimizer(
                 made.append({"params": chosen, "weight_decay": decay, "lr": rate, "peak": rate})
     if not made:
         raise InputError("nothing to train: every parameter of the model is frozen")
+    if optimizer == "sgd":
+        return torch.optim.SGD(made, momentum=MOMENTUM if momentum is None else momentum)
     return torch.optim.AdamW(made, betas=(0.9, 0.999), fused=True)

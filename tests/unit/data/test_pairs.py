@@ -108,3 +108,52 @@ def test_a_pair_task_from_a_named_and_from_an_own_task() -> None:
     ):
         with pytest.raises(InputError, match=message):
             bm.load_tasks([wrong])
+
+
+def test_a_limit_chooses_texts_before_they_are_paired() -> None:
+    """At the size of the small recipe of Table 4: each text used stands in exactly two pairs."""
+    topics = ("World", "Sports", "Business", "Sci/Tech")
+    rows = [{"text": f"news {place}", "label": topics[place % 4]} for place in range(8000)]
+    task = bm.load_task(
+        "ag_pair",
+        pair_of={"name": "ag", "kind": "classification", "train": rows, "validation": rows[:3200]},
+        limit={"train": 2000, "validation": 800},
+    )
+    assert task.sizes == {"train": 2000, "validation": 800}
+    for split, size in task.sizes.items():
+        examples = task.splits[split]
+        times = Counter(e[side] for e in examples for side in ("text", "text_pair"))
+        assert set(times.values()) == {2} and len(times) == size, split
+        assert Counter(e["label"] for e in examples) == {0: size // 2, 1: size // 2}
+    assert task.notes == [
+        f"ag_pair: {size} texts (limit {limit}): the most in which every text stands twice and "
+        "half share their class"
+        for size, limit in (
+            ("2,000 pairs of 8,000 train", "2,000"),
+            ("800 pairs of 3,200 validation", "800"),
+        )
+    ]
+
+
+def test_a_limit_takes_what_unequal_classes_allow() -> None:
+    rows = [{"text": f"t{i}", "label": "big" if i % 10 else "small"} for i in range(100)]
+    sizes = {"name": "sizes", "kind": "classification", "train": rows, "validation": rows}
+    assert bm.load_task("mine", pair_of=sizes, limit=20).sizes == {"train": 20, "validation": 40}
+    assert (
+        bm.load_task("mine", pair_of=sizes, limit=23).sizes["train"] == 20
+    )  # halves of two classes
+    with pytest.raises(InputError) as raised:
+        bm.load_task("mine", pair_of=sizes, limit=3)
+    assert str(raised.value) == (
+        "task 'mine': pair_of: train has too few texts or classes for pairs, or a limit below 4"
+    )
+
+
+@given(st.lists(st.integers(0, 30), min_size=2, max_size=5), st.integers(4, 60))
+@settings(max_examples=60, deadline=None)
+def test_any_limit_keeps_the_rules(sizes: list[int], most: int) -> None:
+    classes = [c for c, size in enumerate(sizes) for _ in range(size)]
+    whole = len(balanced_pairs(classes, 0))
+    assert used_texts(classes, limited := balanced_pairs(classes, 0, most)) <= most
+    if whole and most % 4 == 0 and most >= 2 * len(sizes):
+        assert len(limited) == min(whole, most)

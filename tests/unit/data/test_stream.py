@@ -81,3 +81,21 @@ def test_buckets_save_padding_and_are_still_shuffled() -> None:
     means = [of.lengths[0][d.items].mean() for d in draws[:125]]
     assert abs(np.corrcoef(means, np.arange(125))[0, 1]) < 0.3
     assert [d.items.tolist() for d in draws[:125]] != [d.items.tolist() for d in draws[125:]]
+
+
+@pytest.mark.parametrize("sampling", sorted(SAMPLERS))
+def test_the_share_of_the_data_used_is_counted_exactly(sampling: str) -> None:
+    of = stream([30, 50, 7], sampling)
+    assert of.log_facts("abc") == {"used": {"a": 0, "b": 0, "c": 0}, "used_of_all": 0}
+    seen: list[set[int]] = [set(), set(), set()]
+    for _ in range(len(of)):
+        drawn = of.next()
+        seen[drawn.task] |= set(drawn.items.tolist())
+        facts = of.log_facts("abc")
+        assert list(facts["used"].values()) == pytest.approx(
+            [len(one) / size for one, size in zip(seen, (30, 50, 7), strict=True)]
+        )
+        assert facts["used_of_all"] == pytest.approx(sum(map(len, seen)) / 87)
+    other = stream([30, 50, 7], sampling)
+    other.restore(of.state())
+    assert other.log_facts("abc") == of.log_facts("abc")

@@ -247,6 +247,15 @@ def test_sampling_by_uncertainty_has_its_section(tmp_path: Path) -> None:
     )
     assert found.blocks[2].series["a"] == [(10, 3.0), (20, 3.0)]
     assert list(found.blocks[3].rows[0]) == ["a", "60", "50.0 %"]
+    assert found.title == "Sampling by uncertainty"
+
+    config = tmp_path / "run" / "config.toml"  # another sampler, with log_entropy
+    config.write_text(config.read_text().replace("[training]", '[training]\nsampling = "uniform"'))
+    found = next(
+        s for s in sections(read_study([tmp_path / "run"], silent)) if s.name == "sampling"
+    )
+    assert found.title == "Uncertainty over training"
+    assert found.blocks[0].text.startswith("Tasks were drawn by the sampler uniform; how sure ")
 
 
 def test_relations_and_new_tasks_have_their_sections(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ from tests.families import shaken
 
 import brodmann as bm
 from brodmann.data.batches import make_batch
-from brodmann.training.distillation import Distillation, make_student, teacher_layer
+from brodmann.training.distillation import Distillation, specialized_phase
+from brodmann.training.students import make_student, teacher_layer
 
 SMALL = {"num_hidden_layers": 1, "hidden_size": 24, "num_attention_heads": 2}
 SMALL |= {"intermediate_size": 32}
@@ -198,11 +199,66 @@ def test_impossible_students_are_named(tasks_of_every_kind: list[Any]) -> None:
     single = bm.MultiTaskModel.from_pretrained(
         "builtin:tiny", tasks_of_every_kind, architecture="single"
     )
-    with pytest.raises(bm.InputError, match="distillation needs one encoder for all tasks"):
+    with pytest.raises(bm.InputError) as caught:
         make_student(single, SMALL)
+    assert str(caught.value) == (
+        "architecture 'single': distillation needs one encoder for all tasks ('shared'), or a "
+        "student that is a checkpoint"
+    )
+    paths = bm.MultiTaskModel.from_pretrained(
+        "builtin:tiny", tasks_of_every_kind, architecture="hmnet"
+    )
+    with pytest.raises(bm.InputError) as caught:
+        make_student(paths, "builtin:tiny")
+    assert str(caught.value) == (
+        "architecture 'hmnet': distillation needs a teacher that is 'shared' or 'single'"
+    )
 
 
 def test_mixed_batches_are_refused(tasks_of_every_kind: list[Any]) -> None:
     large = teacher(tasks_of_every_kind)
     with pytest.raises(bm.InputError, match="batches of one task"):
         bm.distill(large, tasks_of_every_kind, SMALL, sampling="uncertainty")
+
+
+@pytest.mark.parametrize("architecture", ["shared", "single"])
+def test_a_student_begins_with_the_weights_of_a_checkpoint(
+    tasks_of_every_kind: list[Any], tmp_path: Path, architecture: str
+) -> None:
+    """One encoder for all tasks, or one per task as its teacher has; teacher and mode unchanged."""
+    tasks = tasks_of_every_kind[:2]
+    large = bm.MultiTaskModel.from_pretrained("builtin:tiny", tasks, architecture=architecture)
+    start = shaken(bm.MultiTaskModel.from_pretrained("builtin:tiny", tasks, seed=7))
+    start.save_pretrained(tmp_path / "start")
+    small = make_student(large, str(tmp_path / "start"), seed=3)
+    assert small.settings.architecture == architecture
+    assert small.settings.backbone == str(tmp_path / "start")
+    expected = start.bare_models()[0].state_dict()
+    assert len(small.bare_models()) == (1 if architecture == "shared" else 2)
+    for bare in small.bare_models():
+        assert all(value.equal(expected[name]) for name, value in bare.state_dict().items())
+    before = {name: value.clone() for name, value in large.state_dict().items()}
+    learnt = bm.distill(
+        large, tasks, str(tmp_path / "start"), layer_epochs=2, prediction_epochs=1,
+        batch_size=8, learning_rate=1e-3, keep="last",
+    )  # fmt: skip
+    assert all(value.equal(before[name]) for name, value in large.state_dict().items())
+    for bare in (*learnt.bare_models(), *large.bare_models()):
+        assert bare.config._attn_implementation == "sdpa" and not bare.config.output_attentions
+        assert not bare.config.output_hidden_states
+    batch = a_batch(large, tasks[0])
+    losses = []
+    for student in (small, learnt):
+        objective = Distillation(large, student.eval(), "layers")
+        with objective, torch.no_grad():
+            losses.append(float(objective(batch).losses[0].mean()))
+    assert losses[1] < losses[0]  # its layers have come nearer to the teacher's
+
+
+def test_the_share_of_specialized_steps_counts_both_phases() -> None:
+    found = specialized_phase(bm.IAT(delta=0.1), 2, 3)
+    assert found is not None and found.switch(300) == 250  # of 500 steps the last 50
+    assert found.alpha == 0.3 and specialized_phase(None, 2, 3) is None
+    plain = bm.IAT(delta=0)
+    assert specialized_phase(plain, 2, 3) is plain
+    assert specialized_phase(bm.IAT(delta=0.6), 2, 3).switch(30) == 0  # type: ignore[union-attr]

@@ -32,15 +32,16 @@ def same(one: dict[str, Tensor], two: dict[str, Tensor]) -> bool:
 
 
 class Loop:
-    """A few lines of training by hand: AdamW with decay, dropout on, over two tasks."""
+    """A few lines of training by hand: an optimizer with decay, dropout on, over two tasks."""
 
     def __init__(self, tasks: list[Any], **options: Any) -> None:
         architecture = options.pop("architecture", "shared")
         self.tasks = [task for task in tasks if task.name in HEADS]
         self.model = build(self.tasks, architecture=architecture).train()
-        self.optimizer = make_optimizer(self.model, 1e-3, 0.1)
+        self.optimizer = make_optimizer(self.model, 1e-3, 0.1, options.pop("optimizer", None))
+        before = options.pop("before", 3)
         self.special = Specialization(self.model, IAT(**options), steps=10)
-        for _ in range(3):  # so that there is momentum to drift on
+        for _ in range(before):  # so that there is momentum to drift on
             self.step(["single", "pair"])
         self.special.install(HEADS)
 
@@ -61,8 +62,8 @@ class Loop:
         found = {}
         for name, parameter in self.model.named_parameters():
             found[name] = parameter.detach().clone()
-            for moment in ("exp_avg", "exp_avg_sq"):
-                if parameter in self.optimizer.state:
+            for moment in ("exp_avg", "exp_avg_sq", "momentum_buffer"):
+                if moment in self.optimizer.state.get(parameter, {}):
                     found[f"{name}/{moment}"] = self.optimizer.state[parameter][moment].clone()
         return found
 
@@ -108,6 +109,49 @@ def test_exactly_the_chosen_slices_move_with_their_moments(tasks_of_every_kind: 
     check_step(loop, ["pair"], HEADS["pair"], "encoder")
     both = sorted({*HEADS["single"], *HEADS["pair"]})
     check_step(loop, ["single", "pair"], both, "encoder")  # accumulated over two tasks
+
+
+@pytest.mark.parametrize("before", [3, 0])
+def test_heads_that_are_not_chosen_keep_still_under_sgd(
+    tasks_of_every_kind: list[Any], before: int
+) -> None:
+    """SGD adds the decay to its momentum: also when this step is the first to make one."""
+    loop = Loop(tasks_of_every_kind, optimizer="sgd", before=before)
+    start = loop.everything()
+    loop.step(["single"])
+    after = loop.everything()
+    seen = 0
+    for name in [name for name in start if "/" not in name and owned(name) is not None]:
+        layer, dimension = owned(name)  # type: ignore[misc]
+        chosen = [head for at, head in HEADS["single"] if at == layer]
+        moment = f"{name}/momentum_buffer"
+        moments = start.get(moment, torch.zeros_like(start[name]))
+        for old, new in ((start[name], after[name]), (moments, after[moment])):
+            assert set(moved_heads(old, new, dimension)) <= set(chosen), name
+            seen += 1
+        if name.endswith("query.weight"):
+            assert moved_heads(start[name], after[name], dimension) == chosen
+    assert seen == 2 * LAYERS * 7
+
+
+def test_alpha_0_moves_no_head_in_the_last_steps(tasks_of_every_kind: list[Any]) -> None:
+    """Everything outside attention trains as before, as with any other alpha."""
+    tasks = tasks_of_every_kind[:2]
+    at_switch: dict[str, Tensor] = {}
+    model = build(tasks)
+
+    def note(event: str, facts: dict[str, Any]) -> None:
+        if event == "specialized":
+            at_switch.update(weights(model))
+
+    options = OPTIONS | {"specialize": IAT(alpha=0, delta=0.5)}
+    progress = bm.fit(model, tasks, report=note, **options)
+    assert progress.heads == {"single": [], "pair": []}
+    for name, value in weights(model).items():
+        if owned(name) is not None:
+            assert value.equal(at_switch[name]), name
+        elif "intermediate" in name or name.startswith("heads."):
+            assert not value.equal(at_switch[name]), name
 
 
 def test_an_accumulated_batch_is_masked_by_its_own_task(tasks_of_every_kind: list[Any]) -> None:

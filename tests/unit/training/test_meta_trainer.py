@@ -208,6 +208,39 @@ def test_a_test_of_nothing_is_one_line(changes: dict[str, Any], message: str) ->
     assert str(error.value) == message
 
 
+def test_every_start_adapts_to_the_same_draws_of_the_support_set() -> None:
+    tasks = pairs("team-en", "team-es")
+    starts = {"one": tiny(tasks[:1]), "other": tiny(tasks[:1], seed=5)}
+    rates = dict.fromkeys(starts, 0.3)
+    options: dict[str, Any] = {"shots": [4], "at": [0, 2], "rates": rates}
+    rows = meta_test(starts, tasks[1], draws=3, **options)
+    assert [(r["start"], r["draw"], r["steps"]) for r in rows] == [
+        (start, draw, steps) for start in starts for draw in range(3) for steps in (0, 2)
+    ]
+    drawn = {support_of(tasks[1], 4, 0, draw) for draw in range(3)}
+    assert len(drawn) == 3
+    first = [row for row in rows if row["draw"] == 0]
+    assert first == meta_test(starts, tasks[1], **options)  # more draws change none before them
+    for start in starts:  # zero-shot does not depend on the draw
+        assert len({r["score"] for r in rows if r["start"] == start and r["steps"] == 0}) == 1
+    with pytest.raises(InputError) as error:
+        meta_test(starts, tasks[1], draws=0, **options)
+    assert str(error.value) == "meta: draws = 0: expected at least 1"
+
+
+def test_draws_are_averaged_within_a_seed_and_paired_between_starts() -> None:
+    from brodmann.analysis.statistics import paired_interval
+    from brodmann.pipeline.meta_summary import _difference, _over_seeds
+
+    ours = {(0, 0): 0.5, (0, 1): 0.7, (1, 0): 0.6, (1, 1): None}
+    theirs = {(0, 0): 0.4, (0, 1): 0.4, (1, 0): 0.5, (1, 1): 0.1}
+    found = _over_seeds(ours)
+    assert found["scores"] == pytest.approx([0.6, 0.6]) and found["diverged"] == 1
+    assert found["draws"] == 2 and found["over_draws"] == pytest.approx(0.2 / 2**0.5)
+    assert _difference(ours, theirs) == pytest.approx(paired_interval([0.2, 0.1], [0.0, 0.0]))
+    assert _difference({(0, 0): None}, theirs) == {"mean": None, "low": None, "high": None}
+
+
 def test_what_diverges_has_no_score() -> None:
     tasks = pairs("team-en")
     notes: list[str] = []

@@ -12,7 +12,7 @@ from tests.conftest import every_kind
 
 import brodmann as bm
 from brodmann.training import checkpoint
-from brodmann.training.options import checked_options
+from brodmann.training.options import checked_options, make_optimizer
 
 
 def build(tasks: list[Any], **options: Any) -> Any:
@@ -271,3 +271,50 @@ def test_a_full_disk_is_said_before_training(
     monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=1000))
     with pytest.raises(bm.InputError, match=r"the run needs about \d+ MB for checkpoints and the"):
         bm.fit(build(tasks_of_every_kind), tasks_of_every_kind, folder=tmp_path, max_steps=1)
+
+
+def test_sgd_with_momentum_is_torchs_own_and_resumes_to_the_bit(
+    tasks_of_every_kind: list[Any], tmp_path: Path
+) -> None:
+    tasks = tasks_of_every_kind[:2]
+    options: dict[str, Any] = {"max_steps": 6, "batch_size": 8, "keep": "last", "momentum": 0.5}
+    options |= {"optimizer": "sgd", "learning_rate": 0.05, "weight_decay": 0.01}
+    straight = build(tasks)
+    bm.fit(straight, tasks, folder=tmp_path / "a", **options)
+
+    def stop(event: str, facts: dict[str, Any]) -> None:
+        if event == "step" and facts["step"] == 3:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with pytest.raises(bm.errors.Interrupted):
+        bm.fit(build(tasks), tasks, folder=tmp_path / "b", report=stop, **options)
+    again = build(tasks)
+    bm.fit(again, tasks, folder=tmp_path / "b", **options)
+    assert same(weights(straight), weights(again))
+    optimizer = make_optimizer(straight, 0.05, 0.01, "sgd", 0.5)
+    assert type(optimizer) is torch.optim.SGD
+    assert [(g["momentum"], g["weight_decay"]) for g in optimizer.param_groups] == [
+        (0.5, 0.01),
+        (0.5, 0.0),
+    ]
+    assert make_optimizer(straight, 0.05, 0.0, "sgd").param_groups[0]["momentum"] == 0.9
+    assert type(make_optimizer(straight, 0.05, 0.0)) is torch.optim.AdamW
+    # Runs from before there was a choice are the same runs.
+    assert not {"optimizer", "momentum"} & set(checked_options({}).plain())
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"optimizer": "sdg"}, "unknown optimizer 'sdg'; did you mean 'sgd'?"),
+        ({"momentum": 0.9}, "momentum = 0.9: only for optimizer = 'sgd'"),
+        (
+            {"optimizer": "sgd", "momentum": 1.0},
+            "momentum = 1.0: expected a number from 0 to below 1",
+        ),
+    ],
+)
+def test_a_wrong_optimizer_is_named(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(bm.InputError) as caught:
+        checked_options(wrong)
+    assert str(caught.value) == message

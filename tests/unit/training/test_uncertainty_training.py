@@ -90,3 +90,30 @@ def test_heads_specialize_over_mixed_batches(
             if not weights[0][name][rows].equal(weights[1][name][rows]):
                 moved.add((layer, head))
     assert moved and moved <= anyone
+
+
+def test_other_samplers_log_entropy_when_asked_and_train_the_same(
+    tasks_of_every_kind: list[Any], tmp_path: Path
+) -> None:
+    options = {**OPTIONS, "sampling": "uniform", "max_steps": 10}
+    plain, watched = build(tasks_of_every_kind), build(tasks_of_every_kind)
+    bm.fit(plain, tasks_of_every_kind, folder=tmp_path / "plain", **options)
+    bm.fit(watched, tasks_of_every_kind, folder=tmp_path / "watched", log_entropy=True, **options)
+    for one, other in zip(plain.parameters(), watched.parameters(), strict=True):
+        assert torch.equal(one, other)
+    entries = {}
+    for name in ("plain", "watched"):
+        lines = (tmp_path / name / "log.jsonl").read_text().splitlines()
+        entries[name] = next(e for e in map(json.loads, lines) if "used_of_all" in e)
+    assert "entropy" not in entries["plain"]
+    names = {task.name for task in tasks_of_every_kind}
+    assert set(entries["watched"]["entropy"]) == names - {"value"}  # regression has none
+    assert all(0 <= share <= 1.0001 for share in entries["watched"]["entropy"].values())
+    used = entries["plain"]["used"]
+    sizes = {task.name: task.sizes["train"] for task in tasks_of_every_kind}
+    taken = entries["plain"]["examples"]
+    expected = {name: min(1, taken.get(name, 0) / size) for name, size in sizes.items()}
+    assert used == pytest.approx(expected)
+    with pytest.raises(bm.InputError) as caught:
+        bm.fit(plain, tasks_of_every_kind, log_entropy=True, sharding="full")
+    assert str(caught.value) == "log_entropy: cannot be combined with sharding"

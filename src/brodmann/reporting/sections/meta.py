@@ -16,7 +16,9 @@ def section(study: Study) -> Section | None:
         starts = list(pair["table"][0]["starts"])
         most = max(entry["shots"] for entry in pair["table"])
         curve = [entry for entry in pair["table"] if entry["shots"] == most]
-        seeds = f"mean ± sd over {found['seeds']} seeds."
+        draws = found.get("draws", 1)
+        each = f", each the mean over {draws} draws of the examples" if draws > 1 else ""
+        seeds = f"mean ± sd over {found['seeds']} seeds{each}."
         if len(curve) > 1:
             text = f"{name}: adapting on {most} examples, {seeds}"
             blocks.append(_lines(curve, starts, "steps", pair["metric"], text))

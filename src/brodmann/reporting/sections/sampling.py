@@ -7,23 +7,28 @@ from brodmann.reporting.blocks import Lines, Section, Table, Words
 from brodmann.reporting.record import Record, Study
 from brodmann.reporting.sections.training import grouped
 
+UNCERTAINTY = "uncertainty"  # the sampler that chooses examples by it
+
 
 def section(study: Study) -> Section | None:
     run = next((run for run in study.runs if run.entries("entropy")), None)
     if run is None:
         return None
     entries = run.entries("entropy")
+    sampler = run.settings.get("training", {}).get("sampling", UNCERTAINTY)
+    chosen = sampler == UNCERTAINTY
     text = (
         "Of every task's candidates those the model was least sure about were trained on. "
-        "Uncertainty is the entropy of an answer over that of a uniform one: 1 knows nothing."
-    )
+        if chosen
+        else f"Tasks were drawn by the sampler {sampler}; how sure the model was did not count. "
+    ) + "Uncertainty is the entropy of an answer over that of a uniform one: 1 knows nothing."
     blocks: list[Any] = [
         Words(text),
         Lines(
             _over_time(run, entries, "entropy", 1.0),
             "step",
-            "mean uncertainty of candidates",
-            "How unsure the model was of each task's candidates.",
+            "mean uncertainty" + (" of candidates" if chosen else ""),
+            f"How unsure the model was of each task's {'candidates' if chosen else 'examples'}.",
         ),
         Lines(
             _counts(run, entries),
@@ -41,7 +46,8 @@ def section(study: Study) -> Section | None:
         rows.append(("all", f"{sum(taken.values()):,}", f"{100 * whole:.1f} %"))
     caption = "Examples trained on (with repeats), and the share of a task's data they came from."
     blocks.append(Table(("task", "examples", "data used"), rows, caption))
-    return Section("sampling", "Sampling by uncertainty", blocks)
+    title = "Sampling by uncertainty" if chosen else "Uncertainty over training"
+    return Section("sampling", title, blocks)
 
 
 def _over_time(
