@@ -115,6 +115,9 @@ class SpecializeSection(Section):
     examples: PositiveInt | None = 1000
     projections: Literal["all", "qkv"] = "all"
     strict: bool = True
+    fitted: bool = Field(
+        True, description="fit output heads before heads are chosen ahead of the first step"
+    )
 
 
 class OffSection(Section):
@@ -199,7 +202,8 @@ class MetaSection(Section):
     )
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
     clip: Annotated[float, Field(gt=0)] | None = 1.0
-    off: Share = Field(0.0, description="of the heads, the least important, before training")
+    off: Share = Field(0.0, description="of the heads, the least important")
+    off_before: Literal["testing", "training"] = "testing"
     against: list[Literal["pretrained", "multitask"]] = Field(["pretrained", "multitask"])
     seeds: PositiveInt = 3
     draws: PositiveInt = Field(20, description="support sets of an unseen pair, of every seed")

@@ -26,7 +26,8 @@ from brodmann.results import LOWER_IS_BETTER, share_of
 ROWS = "meta.jsonl"
 FILE = "meta.json"
 RATES = "rates.json"
-OUTER = {"draws", "unseen", "tuning", "seeds", "shots", "curve", "rates", "against", "off"}
+OUTER = {"draws", "unseen", "tuning", "seeds", "shots", "curve", "rates", "against"}
+OUTER |= {"off", "off_before"}
 
 
 def meta(config: Config, base: Path, report: Any) -> dict[str, Any]:
@@ -164,7 +165,8 @@ def _starts(
             continue
         _stop_if_asked(signals)
         model = build_model(seeded, seen)
-        _switch_off(model, config, seen, seeded.seed)
+        if config.meta.off_before == "training":
+            _switch_off(model, config, seen, seeded.seed)
         if name == META:
             report("stage", {"text": f"seed {seed}: meta-training on {len(seen)} pairs"})
             with timed(folder, f"seed {seed}: meta-training"):
@@ -188,6 +190,8 @@ def _starts(
             }  # at the end alone
             with timed(folder, f"seed {seed}: plain training"):
                 fit(model, seen, folder=place, report=report, seed=seeded.seed, **options)
+        if config.meta.off_before == "testing":
+            _switch_off(model, config, seen, seeded.seed)
         if name != PRETRAINED:
             model.save_pretrained(place / "model")
             clear_checkpoints(place)
@@ -218,19 +222,24 @@ def _epochs(tasks: list[Task], examples: int) -> int:
 
 
 def _switch_off(model: Any, config: Config, seen: list[Task], seed: int) -> None:
-    """The pruning mask: the least important heads of all pairs together, before any training."""
+    """The pruning mask: the least important heads of all pairs together.
+
+    Importance is measured through fitted output heads: those of a start that was not trained are
+    random, and those of a meta-trained one are made to be adapted.
+    """
     from brodmann.analysis.importance import head_importance
+    from brodmann.training.output_heads import fitted_heads
 
     assert config.meta is not None
     if not config.meta.off:
         return
-    scores = head_importance(
-        model,
-        seen,
-        examples=config.map.examples,
-        precision=config.training.precision,
-        seed=seed,
-    )
+    how: dict[str, Any] = {
+        "examples": config.map.examples,
+        "precision": config.training.precision,
+        "seed": seed,
+    }
+    with fitted_heads(model, seen, **how):
+        scores = head_importance(model, seen, **how)
     model.switch_off(scores.least(config.meta.off))
 
 

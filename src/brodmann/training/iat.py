@@ -43,6 +43,7 @@ from brodmann.models.measure import example_probes, importance
 from brodmann.models.removal import check_apart, check_removable, prune_heads
 from brodmann.models.trained_gates import gone_heads
 from brodmann.results import Head, HeadScores, share_of
+from brodmann.training.output_heads import fitted_heads
 
 VARIANTS = ("important", "random", "ticket_share", "prune")
 MOMENTS = ("exp_avg", "exp_avg_sq", "momentum_buffer")  # of AdamW, of SGD
@@ -66,6 +67,7 @@ class IAT:
     examples: int | None = 1000  # a task, drawn from its training data
     projections: str = "all"
     strict: bool = True
+    fitted: bool = True  # output heads, where heads are chosen before the first step
 
     def __post_init__(self) -> None:
         for name in ("alpha", "delta"):
@@ -162,18 +164,14 @@ class Specialization:
         if settings.alpha == 0:  # nothing to measure: no head is chosen
             return {name: [] for name in names}
         values = np.zeros((len(names), *head_shape(bare)))
+        how: dict[str, Any] = {"batch_size": batch_size, "precision": precision}
         if settings.variant != "random":
-            for place, task in enumerate(tasks):
-                probes = example_probes(
-                    self.model,
-                    task,
-                    "train",
-                    settings.examples,
-                    seed,
-                    batch_size=batch_size,
-                    precision=precision,
-                )
-                values[place] = importance(self.model, probes)
+            with self._trained_heads(tasks, seed, how):
+                for place, task in enumerate(tasks):
+                    probes = example_probes(
+                        self.model, task, "train", settings.examples, seed, **how
+                    )
+                    values[place] = importance(self.model, probes)
         scores = HeadScores(names, values, removed=tuple(gone_heads(self.model)))
         if settings.variant == "prune":
             least = scores.least(settings.alpha, group=group_size(bare))
@@ -185,6 +183,12 @@ class Specialization:
                 for place, name in enumerate(names)
             }
         return {name: scores.top(settings.alpha, name) for name in names}
+
+    def _trained_heads(self, tasks: Sequence[Task], seed: int, how: dict[str, Any]) -> Any:
+        """Before the first step the output heads are random: fit them for the measurement."""
+        if self.begins > 0 or not self.settings.fitted:
+            return contextlib.nullcontext()
+        return fitted_heads(self.model, tasks, examples=self.settings.examples, seed=seed, **how)
 
     def install(self, heads: Mapping[str, Sequence[Sequence[int]]]) -> None:
         """From now on the heads are those; after a resume they come from the checkpoint."""

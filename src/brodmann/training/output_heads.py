@@ -16,7 +16,8 @@ looks worse than it is. Layers that a family's head has before its last one (RoB
 stay as they are. Nothing but the last map changes: no encoder weight, no mode, no random state.
 """
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,6 +91,21 @@ def fit_output_heads(
             pieces.append(_read(model, task, last, examples, seed, batch_size, precision))
         found[name] = _fit(last, [task.name for task in sharing], pieces, float(l2))
     return found
+
+
+@contextlib.contextmanager
+def fitted_heads(model: MultiTaskModel, tasks: Sequence[Task], **options: Any) -> Iterator[None]:
+    """Inside, the output heads are fitted; afterwards they are as they were.
+
+    A head that was never trained passes random gradients to the encoder, so importance measured
+    through it says little about the task.
+    """
+    before = {name: value.clone() for name, value in model.heads.state_dict().items()}
+    fit_output_heads(model, tasks, **options)
+    try:
+        yield
+    finally:
+        model.heads.load_state_dict(before)
 
 
 def check_only_heads_train(model: MultiTaskModel) -> None:

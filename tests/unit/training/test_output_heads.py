@@ -17,11 +17,14 @@ from brodmann.data.batches import evaluation_order, make_batch
 from brodmann.models.backbone import Backbone
 from brodmann.models.evaluate import unlabelled
 from brodmann.models.multitask import MultiTaskModel, Settings
-from brodmann.training.output_heads import fit_output_heads
+from brodmann.models.pooling import pooled as pooled_states
+from brodmann.training.iat import Specialization
+from brodmann.training.output_heads import fit_output_heads, fitted_heads
 
 
 def build(tasks: list[Any], **options: Any) -> Any:
-    return bm.MultiTaskModel.from_pretrained("builtin:tiny", tasks, freeze="encoder", **options)
+    options = {"freeze": "encoder"} | options
+    return bm.MultiTaskModel.from_pretrained("builtin:tiny", tasks, **options)
 
 
 def pooled(model: Any, task: Any, split: str) -> Any:
@@ -31,7 +34,9 @@ def pooled(model: Any, task: Any, split: str) -> Any:
     with torch.no_grad():
         for items in evaluation_order(encoded, 16):
             batch = unlabelled(model, task.name, encoded, items)
-            found[items] = model.eval().states(batch.inputs, batch.parts)[0].pooler_output.numpy()
+            states = model.eval().states(batch.inputs, batch.parts)[0]
+            mask = batch.inputs["attention_mask"]
+            found[items] = pooled_states(states, mask, model.settings.pooling).numpy()
     return found
 
 
@@ -225,3 +230,32 @@ def test_a_run_with_a_frozen_encoder_uses_it_by_one_setting(command: Any, tmp_pa
         code, _, err = command("run", path, "--set", change, "--set", "name=other")
         assert (code, err) == (2, f"{fitted}{message}\n"), change
     assert not (tmp_path / "runs" / "other").exists()
+
+
+def test_heads_are_as_they_were_after_a_measurement_through_fitted_ones() -> None:
+    task = topics()
+    model = build([task])
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    loss = loss_of(model, task)
+    with fitted_heads(model, [task]):
+        assert loss_of(model, task) < loss
+    after = model.state_dict()
+    assert all(torch.equal(value, after[name]) for name, value in before.items())
+
+
+def test_heads_chosen_before_the_first_step_are_measured_through_fitted_output_heads() -> None:
+    """Not through random ones: the choice is that of a model with fitted heads."""
+    task = topics()
+    chosen = {}
+    for fitted in (True, False):
+        model = build([task], freeze=0.0)
+        settings = bm.IAT(alpha=0.25, variant="ticket_share", examples=64, fitted=fitted)
+        special = Specialization(model, settings, steps=10)
+        how = {"seed": 0, "batch_size": 16, "precision": "float32"}
+        chosen[fitted] = special.choose([task], **how)[task.name]
+    reference = build([task], freeze=0.0)
+    random = bm.head_importance(reference, [task], examples=64).top(0.25, task.name)
+    fit_output_heads(reference, [task], examples=64, batch_size=16)
+    expected = bm.head_importance(reference, [task], examples=64).top(0.25, task.name)
+    assert chosen[True] == expected and chosen[False] == random
+    assert set(expected) != set(random)
