@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 from rich.markup import escape
-from rich.table import Table
 
 from brodmann.analysis.relevance import most_unequal
+from brodmann.console_fit import Table
 from brodmann.console_tables import percent
 
 

@@ -153,15 +153,17 @@ def _of_adapted(config: Config, base: Path, report: Any) -> dict[str, Any]:
     report("stage", {"text": "reading tasks"})
     tasks = tasks_of(config, base)
     report("stage", {"text": f"loading {section.start}"})
+    from brodmann.models.zero_shot import starts_alike
+
     model = trained_model(section.start)
-    known = len(model.specs)
+    starts = 1 if starts_alike(model, section.head) else starts_scored(len(model.specs))
     found = plan_of_run(config, with_tasks(model, tasks, section), tasks, report, heads=False)
     smaller = sum(sorted(section.shares or [1.0])[:-1])
     for kind in ("operations", "seconds"):
         stages = found[kind]
         if smaller:
             stages["smaller shares"] = smaller * stages["training"]
-        stages["zero-shot"] = starts_scored(known) * stages["evaluation"]
+        stages["zero-shot"] = starts * stages["evaluation"]
         if not section.train:
             found[kind] = {"zero-shot": stages["zero-shot"]}
     return found

@@ -165,7 +165,7 @@ def reproduce(
         if as_json:
             print(json.dumps(rows))
             return
-        from brodmann.console import LastingConsole
+        from brodmann.console_fit import LastingConsole
         from brodmann.console_plan import recipes_table
 
         LastingConsole().print(recipes_table(rows))
