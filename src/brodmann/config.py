@@ -62,7 +62,7 @@ class TrainingSection(Section):
     warmup: Share = 0.1
     schedule: Literal["linear", "cosine", "constant"] = "linear"
     clip: Annotated[float, Field(gt=0)] | None = 1.0
-    precision: Literal["float32", "bf16", "auto"] = "float32"
+    precision: Literal["float32", "bf16", "auto"] = "auto"
     sampling: str = "proportional"
     sampling_parameters: dict[str, Any] = Field(default_factory=dict)
     sparsity: Annotated[float, Field(ge=0)] = Field(

@@ -10,7 +10,6 @@ from rich.live import Live
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from brodmann.console_fit import Table
 from brodmann.console_plan import (
     estimate_parts,
     plan_of_many_parts,
@@ -33,6 +32,7 @@ from brodmann.console_tables import (
     transfer_parts,
     zero_shot_table,
 )
+from brodmann.console_width import Table
 from brodmann.reporting.adaptation import ALIKE
 from brodmann.results import parameters_in_words, rates_in_words
 

@@ -7,7 +7,7 @@ from rich.markup import escape
 from rich.progress_bar import ProgressBar
 from rich.text import Text
 
-from brodmann.console_fit import Table
+from brodmann.console_width import Table
 from brodmann.recipes.tables import beside, caution, changed_words, corner, in_brackets
 from brodmann.results import parameters_in_words
 

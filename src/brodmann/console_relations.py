@@ -6,8 +6,8 @@ import numpy as np
 from rich.markup import escape
 
 from brodmann.analysis.relevance import most_unequal
-from brodmann.console_fit import Table
 from brodmann.console_tables import percent
+from brodmann.console_width import Table
 
 
 def relevance_lines(result: dict[str, Any]) -> list[str]:

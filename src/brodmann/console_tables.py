@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.panel import Panel
 from rich.text import Text
 
-from brodmann.console_fit import Table
+from brodmann.console_width import Table
 from brodmann.reporting.adaptation import advice_against_loss, loss_in_words, start_rows
 from brodmann.results import VERDICTS
 

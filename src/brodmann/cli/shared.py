@@ -51,7 +51,7 @@ def view(as_json: bool) -> Iterator[Any]:
         yield lambda event, facts: None
         return
     from brodmann.console import RunView
-    from brodmann.console_fit import LastingConsole
+    from brodmann.console_width import LastingConsole
 
     view = RunView(LastingConsole())
     try:
@@ -100,7 +100,7 @@ def check_model_folder(model: Path) -> None:
 
 
 def print_table(table: Any) -> None:
-    from brodmann.console_fit import LastingConsole
+    from brodmann.console_width import LastingConsole
 
     LastingConsole().print(table)
 

@@ -38,7 +38,8 @@ class LastingConsole(Console):
 
 def has_no_width(console: Console) -> bool:
     """Whether output goes where lines may be of any length; COLUMNS sets one even there."""
-    return not console.is_terminal and "COLUMNS" not in os.environ
+    somewhere = console.is_terminal or console.is_jupyter
+    return not somewhere and "COLUMNS" not in os.environ
 
 
 class Table(rich.table.Table):

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from tests.run_folders import write_run
 
 from brodmann.console import RunView
-from brodmann.console_fit import LastingConsole, Table
 from brodmann.console_plan import plan_parts
 from brodmann.console_relations import matrix_table
 from brodmann.console_report import drawn
@@ -23,6 +22,7 @@ from brodmann.console_tables import (
     score_table,
     transfer_parts,
 )
+from brodmann.console_width import LastingConsole, Table
 from brodmann.data.tasks import TaskSpec
 from brodmann.pipeline.report import read_study
 from brodmann.reporting.sections import sections
