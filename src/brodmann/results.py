@@ -58,6 +58,13 @@ def conditioning_in_words(worth: Mapping[str, Any]) -> str:
     )
 
 
+def size_in_words(count: float) -> str:
+    """Bytes as people say them."""
+    if count < 1e6:
+        return "less than 1 MB"
+    return f"{count / 1e6:,.0f} MB" if count < 1e9 else f"{count / 1e9:,.1f} GB"
+
+
 def share_of(alpha: float, count: int) -> int:
     """floor(alpha · count), counted exactly: 0.58 · 100 is 57.99… in floats."""
     if isinstance(alpha, bool) or not isinstance(alpha, Real) or not 0 <= alpha <= 1:

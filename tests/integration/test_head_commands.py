@@ -137,7 +137,7 @@ def test_prune_writes_a_smaller_model(trained: Path, tmp_path: Path, command: Co
         (("dissociate", "RUN", "--set", "dissociation.alpha=2"), "dissociation.alpha = 2"),
         (("grid", "RUN"), "no [grid] table"),
         (("prune", "RUN", "--to", "RUN/model"), "holds a model with all its heads"),
-        (("prune", "RUN", "--to", "RUN/checkpoints"), "holds other files: name a new folder"),
+        (("prune", "RUN", "--to", "RUN/figures"), "holds other files: name a new folder"),
         (("export", "RUN", "--task", "topic", "--to", "onnx", "--zeroed"), "--zeroed is for"),
     ],
 )

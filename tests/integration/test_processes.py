@@ -14,6 +14,7 @@ from safetensors.torch import load_file
 from tests.processes import finish, start, wait_for_line, weights, write
 
 Command = Callable[..., tuple[int, str, str]]
+KEEP = ("--set", "keep_checkpoints=true")
 
 
 def test_a_killed_run_resumed_gives_the_same_bits(tmp_path: Path) -> None:
@@ -73,7 +74,7 @@ def test_two_processes_match_one_with_the_doubled_batch(
     two = write(tmp_path, "two", model=model, training=options + "batch_size = 9")
     assert finish("-m", "brodmann", "train", one)[0] == 0
     launch = ("-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2")
-    code, out, err = finish(*launch, "-m", "brodmann", "train", two)
+    code, out, err = finish(*launch, "-m", "brodmann", "train", two, *KEEP)
     assert code == 0, err
     assert "2 processes" in out  # two ranks really ran
     state = sorted((tmp_path / "runs" / "two" / "checkpoints").glob("step-*"))[-1]
@@ -111,7 +112,7 @@ def test_two_processes_specialize_like_one(tmp_path: Path) -> None:
                 training=options + "batch_size = 9\ncheckpoints = 9" + special)  # fmt: skip
     assert finish("-m", "brodmann", "train", one)[0] == 0
     launch = ("-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2")
-    code, out, err = finish(*launch, "-m", "brodmann", "train", two)
+    code, out, err = finish(*launch, "-m", "brodmann", "train", two, *KEEP)
     assert code == 0 and "2 processes" in out, err
     chosen = []
     for name in ("one", "two"):

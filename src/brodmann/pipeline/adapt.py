@@ -17,6 +17,7 @@ from brodmann.data.shares import with_share
 from brodmann.data.tasks import Task, TaskSpec
 from brodmann.errors import InputError
 from brodmann.pipeline.evaluate import RESAMPLES, evaluate_in
+from brodmann.pipeline.finished import has_whole_model, save_finished
 from brodmann.pipeline.run import one_process
 from brodmann.pipeline.run_folder import check_folder, opened, timed, trained_model
 from brodmann.pipeline.train import check_methods, tasks_of
@@ -26,7 +27,7 @@ FILE = "adaptation.json"
 
 def adapt(config: Config, base: Path, report: Any) -> dict[str, Any]:
     """Zero-shot scores of every start, then (unless asked not to) training from the chosen one."""
-    from brodmann.models.stored import is_model_folder, weights_digest
+    from brodmann.models.stored import weights_digest
     from brodmann.training.checkpoint import clear_checkpoints
 
     section = config.adapt
@@ -80,10 +81,10 @@ def adapt(config: Config, base: Path, report: Any) -> dict[str, Any]:
                 row = _row(shares[share], _primary(_judged(learnt, tasks, config), tasks))
                 keep(shares={**result.get("shares", {}), _percent(share): row})
                 clear_checkpoints(place)  # nobody goes on from a share's model
-        if not is_model_folder(folder / "model"):
+        if not has_whole_model(folder, report):
             with timed(folder, "training"):
                 learnt = _trained(model, shares[largest], config, section, folder, report)
-            learnt.save_pretrained(folder / "model")
+            save_finished(learnt, folder, config)
         if "scores" not in result:
             keep(scores=evaluate_in(folder, config, tasks, report)["splits"])
         if section.shares and _percent(largest) not in result.get("shares", {}):
