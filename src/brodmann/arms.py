@@ -42,6 +42,8 @@ def run_arms(
     to: Path | None = None,
 ) -> dict[str, Any]:
     """Train and measure what is not there yet, then compare with `multi` (or the first arm)."""
+    from brodmann.training.checkpoint import clear_branches
+
     if config.compare is None:
         raise InputError('no [compare] table: add one, for example arms = ["multi", "iat"]')
     one_process("compare", trains=True)
@@ -72,6 +74,9 @@ def run_arms(
             if arm == "multi":
                 shared = settings.folder
             folders[arm].append(settings.folder)
+    if not config.keep_checkpoints:  # every arm is trained: nobody goes on from there any more
+        for folder in folders.get("multi", []):
+            clear_branches(folder)
     usual = "multi" if "multi" in arms else arms[0]
     return compare_runs(folders, report, baseline=baseline or usual, to=to or config.folder)
 

@@ -62,7 +62,7 @@ class TrainingSection(Section):
     warmup: Share = 0.1
     schedule: Literal["linear", "cosine", "constant"] = "linear"
     clip: Annotated[float, Field(gt=0)] | None = 1.0
-    precision: Literal["float32", "bf16", "auto"] = "float32"
+    precision: Literal["float32", "bf16", "auto"] = "auto"
     sampling: str = "proportional"
     sampling_parameters: dict[str, Any] = Field(default_factory=dict)
     sparsity: Annotated[float, Field(ge=0)] = Field(
@@ -267,6 +267,9 @@ class Config(Section):
         None, description="of the processor; default: torch's own"
     )
     trackers: list[str] = Field(default_factory=list)
+    keep_checkpoints: bool = Field(
+        False, description="true: a finished run keeps its optimizer states, three times the model"
+    )
     tasks: list[str | TaskDescription]
     model: ModelSection = Field(default_factory=ModelSection.model_construct)
     training: TrainingSection = Field(default_factory=TrainingSection.model_construct)
@@ -325,7 +328,7 @@ class Config(Section):
 # A trained model does not depend on what is measured afterwards, so measuring differently does not
 # make another run: a measurement knows its own settings and is made again when they change.
 RESULT_DOES_NOT_DEPEND_ON: tuple[str, ...] = ("name", "output", "data_dir", "trackers", "threads")
-RESULT_DOES_NOT_DEPEND_ON += ("map", "dissociation", "grid", "compare")
+RESULT_DOES_NOT_DEPEND_ON += ("keep_checkpoints", "map", "dissociation", "grid", "compare")
 
 
 def load_config(path: Path, overrides: list[str] | None = None) -> tuple[Config, Path]:

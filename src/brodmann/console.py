@@ -1,7 +1,5 @@
 """What a run looks like in a terminal: progress with time left, and tables of scores."""
 
-import os
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +9,6 @@ from rich.console import Console
 from rich.live import Live
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
-from rich.table import Table
 
 from brodmann.console_plan import (
     estimate_parts,
@@ -35,15 +32,11 @@ from brodmann.console_tables import (
     transfer_parts,
     zero_shot_table,
 )
+from brodmann.console_width import Table
+from brodmann.reporting.adaptation import ALIKE
 from brodmann.results import parameters_in_words, rates_in_words
 
-
-class LastingConsole(Console):
-    """When nobody reads the output any more (`| head`), the run goes on unseen."""
-
-    def on_broken_pipe(self) -> None:
-        self.quiet = True
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+FOR_A_BAR, FOR_FACTS = 75, 60  # letters of a line that a bar, and what stands beside it, need
 
 
 class RunView:
@@ -111,6 +104,16 @@ class RunView:
             self.live.stop()
             self.live = None
 
+    def _path(self, text: str) -> None:
+        """A line with a path: the terminal wraps it, so that it can be copied whole."""
+        self.console.print(escape(text), highlight=False, soft_wrap=True)
+
+    def _headline(self, text: str) -> None:
+        if len(text) + 4 <= self.console.width:
+            self.console.rule(escape(text), align="left")
+        else:  # a rule would cut it
+            self.console.print(escape(f"── {text}"), highlight=False)
+
     def _stage(self, facts: dict[str, Any]) -> None:
         self.console.print(f"[dim]{facts['text']} …[/dim]")
 
@@ -160,13 +163,19 @@ class RunView:
 
     def _open_bar(self, name: str, total: int, done: int = 0) -> None:
         self.close()
-        self.bar = Progress(
+        columns: list[Any] = [
             TextColumn("{task.description}"),
-            BarColumn(bar_width=30),
             TextColumn("{task.completed:,.0f}/{task.total:,.0f}"),
             TextColumn("{task.fields[facts]}"),
             TimeRemainingColumn(compact=True),
             TextColumn("left"),
+        ]
+        if self.console.width >= FOR_A_BAR:
+            columns.insert(1, BarColumn(bar_width=min(30, self.console.width - FOR_A_BAR + 5)))
+        else:  # what is left out is better than what is cut
+            del columns[2 if self.console.width < FOR_FACTS else 3 :]
+        self.bar = Progress(
+            *columns,
             console=self.console,
             transient=True,
             disable=not self.console.is_terminal,
@@ -237,40 +246,40 @@ class RunView:
 
     def _arm(self, facts: dict[str, Any]) -> None:
         self.close()
-        self.console.rule(f"{facts['arm']}, seed {facts['seed']}", align="left")
+        self._headline(f"{facts['arm']}, seed {facts['seed']}")
 
     def _comparison(self, facts: dict[str, Any]) -> None:
         self.close()
         for part in comparison_parts(facts["result"]):
             self.console.print(part, highlight=False)
         if facts["file"] is not None:
-            self.console.print(f"comparison: {facts['file']}", highlight=False)
+            self._path(f"comparison: {facts['file']}")
 
     def _transfer(self, facts: dict[str, Any]) -> None:
         self.close()
         for part in transfer_parts(facts["summary"]):
             self.console.print(part, highlight=False)
-        self.console.print(f"transfer: {facts['file']}, {facts['figure']}", highlight=False)
+        self._path(f"transfer: {facts['file']}, {facts['figure']}")
 
     def _meta(self, facts: dict[str, Any]) -> None:
         self.close()
         for part in meta_parts(facts["result"]):
             self.console.print(part, highlight=False)
-        self.console.print(f"meta: {facts['file']}", highlight=False)
+        self._path(f"meta: {facts['file']}")
 
     def _plan(self, facts: dict[str, Any]) -> None:
         self.close()
         for part in plan_parts(facts["plan"]):
             self.console.print(part, highlight=False)
         if facts["file"] is not None:
-            self.console.print(f"plan: {facts['file']}", highlight=False)
+            self._path(f"plan: {facts['file']}")
 
     def _plan_of_many(self, facts: dict[str, Any]) -> None:
         self.close()
         for part in plan_of_many_parts(facts["plan"]):
             self.console.print(part, highlight=False)
         if facts["file"] is not None:
-            self.console.print(f"plan: {facts['file']}", highlight=False)
+            self._path(f"plan: {facts['file']}")
 
     def _estimate(self, facts: dict[str, Any]) -> None:
         for part in estimate_parts(facts["estimate"]):
@@ -280,11 +289,13 @@ class RunView:
         self.close()
         for part in reproduced_parts(facts["document"], self.console.width):
             self.console.print(part)
-        self.console.print(f"reproduced: {facts['file']}", highlight=False)
+        self._path(f"reproduced: {facts['file']}")
 
     def _zero_shot(self, facts: dict[str, Any]) -> None:
         self.close()
         self.console.print(zero_shot_table(facts["result"]))
+        if facts["result"].get("alike"):
+            self.console.print(ALIKE, style="dim", highlight=False)
 
     def _adapted(self, facts: dict[str, Any]) -> None:
         self.close()
@@ -297,7 +308,7 @@ class RunView:
         title = "CovSim (%)" if by == "covsim" else f"{by.upper()} (%)"
         matrix = result[by] if by == "covsim" else result[by]["matrix"]
         self.console.print(matrix_table(title, result["tasks"], matrix))
-        self.console.print(f"relations: {facts['file']}", highlight=False)
+        self._path(f"relations: {facts['file']}")
 
     def _relevance(self, facts: dict[str, Any]) -> None:
         self.close()
@@ -306,17 +317,17 @@ class RunView:
         self.console.print(matrix_table(title, result["tasks"], result["matrix"]))
         for line in relevance_lines(result):
             self.console.print(escape(line), highlight=False)
-        self.console.print(f"relevance: {facts['file']}", highlight=False)
+        self._path(f"relevance: {facts['file']}")
 
     def _attention_maps(self, facts: dict[str, Any]) -> None:
         self.close()
         self.console.print(attention_table(facts["result"]))
-        self.console.print(f"attention maps: {facts['file']}", highlight=False)
+        self._path(f"attention maps: {facts['file']}")
 
     def _advice(self, facts: dict[str, Any]) -> None:
         for reason in facts["reasons"]:
             self.console.print(f"[dim]{escape(reason)}[/dim]", highlight=False)
-        self.console.print(f"advice: {facts['file']}", highlight=False)
+        self._path(f"advice: {facts['file']}")
 
     def _distilled(self, facts: dict[str, Any]) -> None:
         self.close()
@@ -324,15 +335,16 @@ class RunView:
         self.console.print(pruned_table(facts))
         self.console.print(
             f"{large / 1e6:.1f} → {small / 1e6:.1f} M parameters, {facts['speed']:.2f} times as "
-            f"fast; student: {facts['folder']}",
+            "fast",
             highlight=False,
         )
+        self._path(f"student: {facts['folder']}")
 
     def _map(self, facts: dict[str, Any]) -> None:
         self.close()
         for part in head_maps(facts["scores"], facts["alpha"]):
             self.console.print(part, highlight=False)
-        self.console.print(f"map: {facts['file']}", highlight=False)
+        self._path(f"map: {facts['file']}")
 
     def _dissociation(self, facts: dict[str, Any]) -> None:
         self.close()
@@ -340,7 +352,7 @@ class RunView:
         self.console.print(dissociation_table(result))
         for line in dissociation_lines(result):
             self.console.print(line, highlight=False)
-        self.console.print(f"dissociation: {facts['file']}", highlight=False)
+        self._path(f"dissociation: {facts['file']}")
 
     def _pruned(self, facts: dict[str, Any]) -> None:
         self.close()
@@ -351,7 +363,7 @@ class RunView:
             f"{after / 1e6:.2f} M parameters, {facts['speed']:.2f} × the speed",
             highlight=False,
         )
-        self.console.print(f"model: {facts['folder']}", highlight=False)
+        self._path(f"model: {facts['folder']}")
 
     def _cells(self, facts: dict[str, Any]) -> None:
         """A table that is drawn anew while many cells run elsewhere; nothing in a log file."""
@@ -372,7 +384,7 @@ class RunView:
             words = f"{place}: {escape(facts['cell'].label)} is {facts['state']}{time_left}"
             self.console.print(words, style="dim", highlight=False)
             return
-        self.console.rule(escape(f"{place}: {facts['cell'].label}{time_left}"), align="left")
+        self._headline(f"{place}: {facts['cell'].label}{time_left}")
 
     def _cell_failed(self, facts: dict[str, Any]) -> None:
         self.close()
@@ -384,19 +396,17 @@ class RunView:
         self.console.print(grid_table(facts["summary"]))
         for line in grid_lines(facts["summary"]):
             self.console.print(line, highlight=False)
-        self.console.print(f"grid: {facts['folder'] / 'grid.json'}", highlight=False)
+        self._path(f"grid: {facts['folder'] / 'grid.json'}")
 
     def _done(self, facts: dict[str, Any]) -> None:
-        self.console.print(f"{facts['text']}: {facts['folder']}", highlight=False)
+        self._path(f"{facts['text']}: {facts['folder']}")
 
     def _report(self, facts: dict[str, Any]) -> None:
         self.close()
-        self.console.print(f"report: {facts['file']}", highlight=False)
+        self._path(f"report: {facts['file']}")
 
     def _scores(self, facts: dict[str, Any]) -> None:
         self.close()
         self.console.print(score_table(facts["tasks"], facts["splits"]))
         folder: Path = facts["folder"]
-        self.console.print(
-            f"model: {folder / 'model'}   scores: {folder / 'metrics.json'}", highlight=False
-        )
+        self._path(f"model: {folder / 'model'}   scores: {folder / 'metrics.json'}")

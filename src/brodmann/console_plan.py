@@ -5,11 +5,11 @@ from typing import Any
 
 from rich.markup import escape
 from rich.progress_bar import ProgressBar
-from rich.table import Table
 from rich.text import Text
 
+from brodmann.console_width import Table
 from brodmann.recipes.tables import beside, caution, changed_words, corner, in_brackets
-from brodmann.results import parameters_in_words
+from brodmann.results import parameters_in_words, size_in_words
 
 
 def plan_parts(plan: dict[str, Any]) -> Iterator[Any]:
@@ -45,6 +45,16 @@ def plan_parts(plan: dict[str, Any]) -> Iterator[Any]:
     )
     measured = (plan.get("took") or {}).get("memory")
     yield words + (f"; it reached {measured / 1e9:.2f} GB" if measured else "")
+    if "disk" in plan:
+        yield disk_in_words(plan["disk"])
+
+
+def disk_in_words(disk: dict[str, int]) -> str:
+    training, afterwards, free = (
+        size_in_words(disk[key]) for key in ("training", "afterwards", "free")
+    )
+    words = f"disk: {training} while it trains, {afterwards} afterwards; {free} free"
+    return words + (", which is not enough" if disk["free"] < disk["training"] else "")
 
 
 def plan_of_many_parts(plan: dict[str, Any]) -> Iterator[Any]:
@@ -73,6 +83,8 @@ def plan_of_many_parts(plan: dict[str, Any]) -> Iterator[Any]:
         f"steps); {plan['memory'] / 1e9:.2f} GB"
     )
     yield words + (f"; they reached {plan['reached'] / 1e9:.2f} GB" if plan.get("reached") else "")
+    if "disk" in plan:
+        yield disk_in_words(plan["disk"])
 
 
 def estimate_parts(estimate: dict[str, Any]) -> Iterator[Any]:

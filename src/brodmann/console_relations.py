@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 from rich.markup import escape
-from rich.table import Table
 
 from brodmann.analysis.relevance import most_unequal
 from brodmann.console_tables import percent
+from brodmann.console_width import Table
 
 
 def relevance_lines(result: dict[str, Any]) -> list[str]:

@@ -8,10 +8,10 @@ from rich.console import Group
 from rich.markup import escape
 from rich.padding import Padding
 from rich.rule import Rule
-from rich.table import Table
 from rich.text import Text
 
 from brodmann.console_tables import head_maps
+from brodmann.console_width import Table
 from brodmann.reporting import blocks
 from brodmann.reporting.html import cell, column_names
 

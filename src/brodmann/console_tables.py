@@ -9,9 +9,10 @@ from rich.box import SIMPLE_HEAD
 from rich.columns import Columns
 from rich.markup import escape
 from rich.panel import Panel
-from rich.table import Table
 from rich.text import Text
 
+from brodmann.console_width import Table
+from brodmann.reporting.adaptation import advice_against_loss, loss_in_words, start_rows
 from brodmann.results import VERDICTS
 
 SHADES = " ░▒▓█"
@@ -335,8 +336,7 @@ def zero_shot_table(result: dict[str, Any]) -> Table:
     table.add_column("start", no_wrap=True)
     for task in tasks:
         table.add_column(escape(f"{task} ({result['metrics'][task]})"), justify="right")
-    for start in dict.fromkeys(s for found in result["zero_shot"].values() for s in found):
-        scores = [result["zero_shot"][t].get(start, {}).get(result["metrics"][t]) for t in tasks]
+    for start, scores in start_rows(result):
         table.add_row(escape(start), *map(percent, scores))
     return table
 
@@ -362,3 +362,6 @@ def adapted_parts(result: dict[str, Any]) -> Iterator[Any]:
             name = escape(f"{task} ({old['metrics'][task]})")
             table.add_row(name, percent(before), percent(after), f"{100 * (after - before):+.1f}")
         yield table
+    if lost := loss_in_words(result):
+        yield f"[bold yellow]warning:[/bold yellow] {escape(lost)}"
+        yield escape(advice_against_loss(result))

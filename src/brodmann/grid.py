@@ -9,7 +9,6 @@ numbers.
 """
 
 import contextlib
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -39,6 +38,7 @@ def run_grid(
     a method, a backbone, a task or the engine is said before anything runs or is written.
     """
     from brodmann.models.backbone import check_backbone
+    from brodmann.training.checkpoint import clear_branches
 
     one_process("grid", trains=True)
     cells = cells_of(config)
@@ -81,7 +81,7 @@ def run_grid(
         if not waiting:  # who failed may be tried again from there
             for branch in branches.values():
                 if branch.start is not None:
-                    shutil.rmtree(branch.start / "checkpoints" / "branch", ignore_errors=True)
+                    clear_branches(branch.start)
         summary = summarised(folder, cells)
         write_json(folder / "grid.json", summary)
         report("grid", {"summary": summary, "folder": folder})

@@ -54,11 +54,15 @@ def make_plan(
         mapped = config.grid.heads
         runs = [(c.label, c.config, mapped, share) for c, share in zip(cells, shares, strict=True)]
         took_each = [took(cell.config) for cell in cells]
-        return _of_many(config, base, report, runs, took_each, speed)
+        branches = sum(len(branch.keep_at) for branch in shared_beginnings(cells).values())
+        return _of_many(config, base, report, runs, took_each, speed, branches)
     if config.compare is not None:
         seeds = config.compare.seeds or [config.seed]
         arms = [arm_config(config, arm, seed) for seed in seeds for arm in config.compare.arms]
-        return _of_many(config, base, report, arms_of(config), [took(arm) for arm in arms], speed)
+        ran = [took(arm) for arm in arms]
+        going_on = "multi" in config.compare.arms and set(VARIANTS) & set(config.compare.arms)
+        branches = len(seeds) if going_on else 0
+        return _of_many(config, base, report, arms_of(config), ran, speed, branches)
     sections = (config.transfer, config.meta, config.adapt)
     fingerprint = digest(config.fingerprint(), *(s and s.model_dump() for s in sections))
     before = stored(config, fingerprint)
@@ -153,15 +157,17 @@ def _of_adapted(config: Config, base: Path, report: Any) -> dict[str, Any]:
     report("stage", {"text": "reading tasks"})
     tasks = tasks_of(config, base)
     report("stage", {"text": f"loading {section.start}"})
+    from brodmann.models.zero_shot import starts_alike
+
     model = trained_model(section.start)
-    known = len(model.specs)
+    starts = 1 if starts_alike(model, section.head) else starts_scored(len(model.specs))
     found = plan_of_run(config, with_tasks(model, tasks, section), tasks, report, heads=False)
     smaller = sum(sorted(section.shares or [1.0])[:-1])
     for kind in ("operations", "seconds"):
         stages = found[kind]
         if smaller:
             stages["smaller shares"] = smaller * stages["training"]
-        stages["zero-shot"] = starts_scored(known) * stages["evaluation"]
+        stages["zero-shot"] = starts * stages["evaluation"]
         if not section.train:
             found[kind] = {"zero-shot": stages["zero-shot"]}
     return found
@@ -191,8 +197,10 @@ def _of_many(
     runs: list[tuple[str, Config, bool, float]],
     took_each: list[dict[str, Any] | None],
     speed: float | None,
+    branches: int,
 ) -> dict[str, Any]:
-    """Runs that differ in the seed alone are measured once."""
+    """Runs that differ in the seed alone are measured once; `branches` are checkpoints that stay
+    until all runs are finished."""
     fingerprint = digest([(run.fingerprint(), heads, share) for _, run, heads, share in runs])
     before = stored(config, fingerprint)
     if before is not None and speed is None and any(took_each):
@@ -218,6 +226,7 @@ def _of_many(
         }
         for kind in ("operations", "seconds"):
             cell[kind] = {k: v * (share if k == "training" else 1) for k, v in found[kind].items()}
+        cell["disk"] = found["disk"]["afterwards"]
         if speed is not None:
             cell["seconds"] = {k: v / speed for k, v in cell["operations"].items()}
         cells.append(cell)
@@ -232,6 +241,7 @@ def _of_many(
         "steps": sum(cell["steps"] for cell in cells),
         "tokens": sum(cell["tokens"] for cell in cells),
         "memory": max(found["memory"]["process"] for found in known.values()),
+        "disk": _disk_of_many(cells, [found["disk"] for found in known.values()], branches),
     }
     file = None
     if speed is None:
@@ -240,6 +250,19 @@ def _of_many(
         _with_times(result, took_each)
     report("plan of many", {"plan": result, "file": file})
     return result
+
+
+def _disk_of_many(
+    cells: list[dict[str, Any]], disks: list[dict[str, int]], branches: int
+) -> dict[str, int]:
+    """Of all runs, one after the other: what the finished ones keep, and one that trains."""
+    kept = sum(cell["disk"] for cell in cells)
+    largest = max(disks, key=lambda disk: disk["training"])
+    return {
+        "training": kept + largest["training"] + branches * largest["checkpoint"],
+        "afterwards": kept,
+        "free": largest["free"],
+    }
 
 
 def _with_times(plan: dict[str, Any], found: list[dict[str, Any] | None]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from fractions import Fraction
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -57,11 +58,30 @@ def conditioning_in_words(worth: Mapping[str, Any]) -> str:
     )
 
 
+def size_in_words(count: float) -> str:
+    """Bytes as people say them."""
+    if count < 1e6:
+        return "less than 1 MB"
+    return f"{count / 1e6:,.0f} MB" if count < 1e9 else f"{count / 1e9:,.1f} GB"
+
+
 def share_of(alpha: float, count: int) -> int:
     """floor(alpha · count), counted exactly: 0.58 · 100 is 57.99… in floats."""
-    if isinstance(alpha, bool) or not 0 <= alpha <= 1:
-        raise InputError(f"alpha = {alpha}: expected a share from 0 to 1")
+    if isinstance(alpha, bool) or not isinstance(alpha, Real) or not 0 <= alpha <= 1:
+        raise InputError(f"alpha = {alpha!r}: expected a share from 0 to 1")
     return int(Fraction(str(alpha)) * count)
+
+
+def _check_order(method: str, alpha: Any, task: Any) -> None:
+    """Refuse swapped arguments by name: the task is the optional one, so it comes second."""
+    if isinstance(alpha, str) and not isinstance(task, str):
+        share = 0.3 if task is None else task
+        raise InputError(
+            f"{method}({alpha!r}{'' if task is None else f', {task!r}'}): expected the share of "
+            f"heads first, then the task: {method}({share!r}, {alpha!r})"
+        )
+    if task is not None and not isinstance(task, str):
+        raise InputError(f"task = {task!r}: expected the name of a task")
 
 
 @dataclass
@@ -127,10 +147,12 @@ class HeadScores:
 
     def top(self, alpha: float, task: str | None = None, *, group: int = 1) -> list[Head]:
         """The floor(alpha · heads) most important heads of a task, or of all tasks together."""
+        _check_order("top", alpha, task)
         return self._first(self.ranking(task, group=group), alpha, group)
 
     def least(self, alpha: float, task: str | None = None, *, group: int = 1) -> list[Head]:
         """The floor(alpha · heads) least important heads of a task, or of all tasks together."""
+        _check_order("least", alpha, task)
         return self._first(self.ranking(task, least=True, group=group), alpha, group)
 
     def random(self, alpha: float, seed: int, *, group: int = 1) -> list[Head]:

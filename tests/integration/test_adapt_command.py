@@ -106,6 +106,54 @@ def test_a_new_task_is_scored_from_every_start_and_then_trained(
     assert code == 2 and "already has a task 'sentiment'" in err
 
 
+ALIKE = (
+    "Every start has the same score before training, so it is shown once: in the architecture "
+    "`shared` no part of the encoder belongs to one task, and `like` has nothing to copy."
+)
+
+
+def test_old_tasks_that_lose_are_named_with_what_keeps_them(
+    tmp_path: Path, command: Command
+) -> None:
+    trained, new = tmp_path / "trained.toml", tmp_path / "new.toml"
+    text = TRAINED.format(folder=tmp_path, architecture="shared")
+    text = text.replace("train = 48, validation = 24", "train = 300, validation = 100")
+    text = text.replace("sentiment", "topic").replace("epochs = 1", "epochs = 3")
+    trained.write_text(text.replace("1e-3", "3e-3"))
+    text = NEW.format(folder=tmp_path).replace("frozen = true\n", "").replace("sentiment", "topic")
+    new.write_text(text.replace("train = 32", "train = 300").replace("1e-3", "1e-2"))
+    assert command("train", trained)[0] == 0
+    code, out, err = command("adapt", new)
+    assert (code, err) == (0, "")
+    result = json.loads((tmp_path / "runs/new/adaptation.json").read_text("utf-8"))
+    old = result["old"]
+    assert old["before"]["topic"] - old["after"]["topic"] > 0.1 > 0 > old["interval"]["topic"][1]
+    assert result["alike"] and ALIKE in " ".join(out.split())
+    rows = [line.split() for line in out.split("zero-shot (%)")[1].splitlines()[2:4]]
+    assert rows[0][:2] == ["before", "training"] and rows[1][0] == "Every"
+    told = " ".join(out.split()).split("warning: ")[1]
+    assert told.startswith("Learning the new tasks cost old ones: topic (accuracy ")
+    advice = (
+        "Set frozen = true in [adapt]: then only what belongs to the new tasks is trained, and old "
+        "tasks stay as they are. If that learns too little, train the start with an architecture "
+        "that gives every task parts of its own (ca_mtl, adapters, pals)."
+    )
+    assert advice in told
+    page = (tmp_path / "runs/new/report.html").read_text("utf-8")
+    assert page.count(advice) == 2 and page.count("Learning the new tasks cost old ones") == 2
+    assert "Train longer" not in page and ALIKE in page
+    assert "1 new task beside 2 old ones · builtin:tiny (shared) · seed 0 · " in page
+
+    only = ("--set", f'adapt.start="{tmp_path}/alone"', "--set", "name=alone")
+    (tmp_path / "runs/trained/model").rename(tmp_path / "alone")
+    code, out, err = command("adapt", new, *only)
+    assert (code, err) == (0, "")
+    assert (
+        f"note: old tasks are not scored: {tmp_path}/alone/config.toml: no such file, so where "
+        "their data are is not known\n" in out
+    )
+
+
 def test_everything_may_train_on_shares_of_the_data(tmp_path: Path, command: Command) -> None:
     """A loaded ca_mtl freezes its lower half again: `free` lets it train."""
     trained, new = tmp_path / "trained.toml", tmp_path / "new.toml"
@@ -166,9 +214,12 @@ def test_relations_of_a_trained_run(tmp_path: Path, command: Command) -> None:
     assert code == 2 and "expected at least 2" in err
 
 
-def test_a_plan_and_then_what_it_took(tmp_path: Path, command: Command) -> None:
+@pytest.mark.parametrize(("architecture", "starts"), [("shared", 1), ("ca_mtl", 4)])
+def test_a_plan_and_then_what_it_took(
+    tmp_path: Path, command: Command, architecture: str, starts: int
+) -> None:
     trained, new = tmp_path / "trained.toml", tmp_path / "new.toml"
-    trained.write_text(TRAINED.format(folder=tmp_path, architecture="shared"))
+    trained.write_text(TRAINED.format(folder=tmp_path, architecture=architecture))
     new.write_text(NEW.format(folder=tmp_path) + "shares = [0.25, 0.5, 1.0]\n")
     code, _, err = command("plan", new)
     assert code == 2 and "no trained model there: run `brodmann train` first" in err
@@ -179,7 +230,7 @@ def test_a_plan_and_then_what_it_took(tmp_path: Path, command: Command) -> None:
     seconds = plan["seconds"]
     assert set(seconds) == {"training", "evaluation", "smaller shares", "zero-shot"}
     assert seconds["smaller shares"] == pytest.approx(0.75 * seconds["training"])
-    assert seconds["zero-shot"] == pytest.approx(4 * seconds["evaluation"])
+    assert seconds["zero-shot"] == pytest.approx(starts * seconds["evaluation"])
     assert command("adapt", new)[0] == 0
     code, out, _ = command("plan", new, "--json")
     assert code == 0 and set(json.loads(out)["took"]["seconds"]) == set(seconds)

@@ -50,7 +50,7 @@ def test_run_evaluate_and_predict(
     folder = tmp_path / "runs" / "small"
     names = {path.name for path in folder.iterdir()}
     assert names == {
-        ".lock", "config.toml", "provenance.json", "log.jsonl", "checkpoints", "model",
+        ".lock", "config.toml", "provenance.json", "log.jsonl", "model",
         "metrics.json", "evaluation.npz", "importance.json", "dissociation.json", "outcomes.npz",
         "report.html", "figures",
     }  # fmt: skip

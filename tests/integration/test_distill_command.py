@@ -55,8 +55,9 @@ def test_a_student_is_a_run_of_its_own(tmp_path: Path, command: Command) -> None
 
     code, _, err = command("run", small)
     assert code == 2 and "[distill]: this configuration is for `brodmann distill`" in err
-    log = (folder / "layers" / "checkpoints").glob("best-*")
-    assert list(log)  # evaluated on the way, but the last step is what goes on
+    assert not list(folder.rglob("checkpoints"))  # nobody goes on from there
+    log = (folder / "layers" / "log.jsonl").read_text("utf-8")
+    assert '"evaluation": true' in log  # on the way, but the last step is what goes on
     for setting, message in (
         (
             "model.max_length=64",

@@ -137,7 +137,7 @@ def test_prune_writes_a_smaller_model(trained: Path, tmp_path: Path, command: Co
         (("dissociate", "RUN", "--set", "dissociation.alpha=2"), "dissociation.alpha = 2"),
         (("grid", "RUN"), "no [grid] table"),
         (("prune", "RUN", "--to", "RUN/model"), "holds a model with all its heads"),
-        (("prune", "RUN", "--to", "RUN/checkpoints"), "holds other files: name a new folder"),
+        (("prune", "RUN", "--to", "RUN/figures"), "holds other files: name a new folder"),
         (("export", "RUN", "--task", "topic", "--to", "onnx", "--zeroed"), "--zeroed is for"),
     ],
 )
@@ -213,6 +213,64 @@ def test_onnx_answers_the_same(trained: Path, tmp_path: Path, command: Command) 
     found = torch.tensor(logits).softmax(-1).tolist()
     for one, other in zip(found, expected, strict=True):
         assert one == pytest.approx(other, abs=1e-5)
+
+
+LONG = ["The team won the match. " * 60 + "A fine soup.", "A fine soup."]
+
+
+def test_an_export_reads_a_long_text_as_the_model_does(
+    trained: Path, tmp_path: Path, command: Command
+) -> None:
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    model = bm.MultiTaskModel.from_pretrained(trained)
+    assert command("export", trained, "--task", "topic", "--out", tmp_path / "out")[0] == 0
+    stock = AutoModelForSequenceClassification.from_pretrained(tmp_path / "out").eval()
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "out")
+    assert tokenizer.model_max_length == model.settings.max_length
+    with torch.no_grad():
+        inputs = tokenizer(LONG, padding=True, truncation=True, return_tensors="pt")
+        rows = stock(**inputs).logits.softmax(-1).tolist()
+    for row, answer in zip(rows, model.predict("topic", LONG), strict=True):
+        assert row == pytest.approx(list(answer["probabilities"].values()), abs=1e-5)
+
+
+def test_onnx_can_be_used_from_its_folder_alone(
+    trained: Path, tmp_path: Path, command: Command
+) -> None:
+    """With the graph, the small JSON and tokenizer.json: neither Brodmann nor transformers."""
+    import onnxruntime
+    import tokenizers
+    from transformers import AutoConfig
+
+    folder = tmp_path / "onnx"
+    words = ("export", trained, "--task", "topic", "--to", "onnx", "--out", folder)
+    assert command(*words)[0] == 0
+    model = bm.MultiTaskModel.from_pretrained(trained)
+    key = json.loads((folder / "brodmann.json").read_text(encoding="utf-8"))
+    labels = list(model.spec("topic").label_list)
+    task = {"name": "topic", "kind": "classification", "labels": labels, "reads": ["text"]}
+    assert key == {
+        "schema_version": 1,
+        "format": "brodmann onnx export",
+        "tasks": [task | {"language": "en"}],
+        "inputs": ["input_ids", "attention_mask", "token_type_ids"],
+        "outputs": {"logits": ["text", "output"]},
+        "max_length": model.settings.max_length,
+        "stride": model.settings.stride,
+        "padding_id": 0,
+        "backbone": "builtin:tiny",
+    }
+    assert AutoConfig.from_pretrained(folder).id2label == dict(enumerate(labels))
+    tokenizer = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+    session = onnxruntime.InferenceSession(folder / "model.onnx")
+    for text, answer in zip(LONG, model.predict("topic", LONG), strict=True):
+        read = tokenizer.encode(text)
+        values = (read.ids, read.attention_mask, read.type_ids)
+        inputs = {name: np.array([v]) for name, v in zip(key["inputs"], values, strict=True)}
+        row = torch.tensor(session.run(None, inputs)[0][0]).softmax(-1).tolist()
+        named = dict(zip(key["tasks"][0]["labels"], row, strict=True))
+        assert named == pytest.approx(answer["probabilities"], abs=1e-5)
 
 
 def test_onnx_of_a_model_without_any_head(trained: Path, tmp_path: Path, command: Command) -> None:

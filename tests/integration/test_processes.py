@@ -14,6 +14,7 @@ from safetensors.torch import load_file
 from tests.processes import finish, start, wait_for_line, weights, write
 
 Command = Callable[..., tuple[int, str, str]]
+KEEP = ("--set", "keep_checkpoints=true")
 
 
 def test_a_killed_run_resumed_gives_the_same_bits(tmp_path: Path) -> None:
@@ -67,13 +68,13 @@ def test_two_processes_match_one_with_the_doubled_batch(
     tmp_path: Path, sampling: str, architecture: str
 ) -> None:
     # 9 does not divide the sizes: the last batches leave one process with fewer items or none.
-    options = f'sampling = "{sampling}"\nmax_steps = 20\nkeep = "last"\n'
+    options = f'sampling = "{sampling}"\nmax_steps = 20\nkeep = "last"\nprecision = "float32"\n'
     model = f'dropout = 0.0\narchitecture = "{architecture}"'
     one = write(tmp_path, "one", model=model, training=options + "batch_size = 18")
     two = write(tmp_path, "two", model=model, training=options + "batch_size = 9")
     assert finish("-m", "brodmann", "train", one)[0] == 0
     launch = ("-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2")
-    code, out, err = finish(*launch, "-m", "brodmann", "train", two)
+    code, out, err = finish(*launch, "-m", "brodmann", "train", two, *KEEP)
     assert code == 0, err
     assert "2 processes" in out  # two ranks really ran
     state = sorted((tmp_path / "runs" / "two" / "checkpoints").glob("step-*"))[-1]
@@ -103,6 +104,7 @@ def test_two_processes_match_one_with_the_doubled_batch(
 def test_two_processes_specialize_like_one(tmp_path: Path) -> None:
     """The same heads on both, and what nobody chose does not move from the switch on."""
     options = 'max_steps = 20\nkeep = "last"\nweight_decay = 0.1\ncheckpoint_every = 10\n'
+    options += 'precision = "float32"\n'
     special = "\n[specialize]\ndelta = 0.5\nalpha = 0.2\nexamples = 16\n"
     one = write(tmp_path, "one", model="dropout = 0.0",
                 training=options + "batch_size = 18\ncheckpoints = 9" + special)  # fmt: skip
@@ -110,7 +112,7 @@ def test_two_processes_specialize_like_one(tmp_path: Path) -> None:
                 training=options + "batch_size = 9\ncheckpoints = 9" + special)  # fmt: skip
     assert finish("-m", "brodmann", "train", one)[0] == 0
     launch = ("-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2")
-    code, out, err = finish(*launch, "-m", "brodmann", "train", two)
+    code, out, err = finish(*launch, "-m", "brodmann", "train", two, *KEEP)
     assert code == 0 and "2 processes" in out, err
     chosen = []
     for name in ("one", "two"):

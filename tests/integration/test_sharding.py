@@ -25,7 +25,8 @@ def test_sharded_equals_data_parallel_and_survives_a_kill(tmp_path: Path) -> Non
     plain = write(tmp_path, "plain", model=model, training=TRAINING)
     assert finish(*LAUNCH, "-m", "brodmann", "train", plain)[0] == 0
     sharded = write(tmp_path, "sharded", model=model, training=SHARDED)
-    code, out, err = finish(*LAUNCH, "-m", "brodmann", "train", sharded)
+    keep = ("--set", "keep_checkpoints=true")
+    code, out, err = finish(*LAUNCH, "-m", "brodmann", "train", sharded, *keep)
     assert code == 0, err
     assert "2 processes, sharded" in out
     assert difference(tmp_path, "plain", "sharded") < 1e-5
@@ -43,6 +44,7 @@ def test_sharded_equals_data_parallel_and_survives_a_kill(tmp_path: Path) -> Non
     assert code == 0, err
     assert "going on from step" in out
     assert difference(tmp_path, "sharded", "killed") == 0.0
+    assert not (tmp_path / "runs" / "killed" / "checkpoints").exists()  # it is finished
     # What was saved is an ordinary model: one process evaluates it.
     code, out, err = finish("-m", "brodmann", "evaluate", killed, "--json")
     assert code == 0, err

@@ -106,7 +106,7 @@ def doctor(as_json: Json = False) -> None:
     if as_json:
         print(json.dumps(facts))
         return
-    from rich.table import Table
+    from brodmann.console_width import Table
 
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     for check in facts["checks"]:

@@ -333,8 +333,8 @@ def report(
     if to is None and len(folders) > 1 and not text:
         raise InputError("several runs: say where their page goes, for example --to both.html")
     if text:
-        from brodmann.console import LastingConsole
         from brodmann.console_report import drawn
+        from brodmann.console_width import LastingConsole
 
         console = LastingConsole()
         with view(as_json) as show:

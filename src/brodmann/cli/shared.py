@@ -50,7 +50,8 @@ def view(as_json: bool) -> Iterator[Any]:
     if as_json or int(os.environ.get("RANK", "0")) != 0:
         yield lambda event, facts: None
         return
-    from brodmann.console import LastingConsole, RunView
+    from brodmann.console import RunView
+    from brodmann.console_width import LastingConsole
 
     view = RunView(LastingConsole())
     try:
@@ -99,9 +100,9 @@ def check_model_folder(model: Path) -> None:
 
 
 def print_table(table: Any) -> None:
-    from rich.console import Console
+    from brodmann.console_width import LastingConsole
 
-    Console().print(table)
+    LastingConsole().print(table)
 
 
 @app.callback(invoke_without_command=True)

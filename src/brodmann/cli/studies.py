@@ -165,8 +165,8 @@ def reproduce(
         if as_json:
             print(json.dumps(rows))
             return
-        from brodmann.console import LastingConsole
         from brodmann.console_plan import recipes_table
+        from brodmann.console_width import LastingConsole
 
         LastingConsole().print(recipes_table(rows))
         return

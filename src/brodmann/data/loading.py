@@ -17,6 +17,7 @@ from brodmann.data.readers import SPLITS, Table
 from brodmann.data.rows import read_rows
 from brodmann.data.shapes import MAKES, SHAPES
 from brodmann.data.sources import HUB_KEYS, Loading, has_files, substitute, tables_of
+from brodmann.data.suspicions import check_learnable, suspicions
 from brodmann.data.tag_schemes import loose_beginnings
 from brodmann.data.tasks import Example, Task, TaskSpec
 from brodmann.errors import InputError, did_you_mean
@@ -263,6 +264,8 @@ def _from_tables(
         for example, row in zip(part.examples, part.rows, strict=True):
             found = part.table.rows[row]  # of a union of languages: every example knows its own
             example |= {key: found[key] for key in ("language", "parallel") if key in found}
+    if not spec.generated:
+        check_learnable(spec, splits["train"].examples)
     if "validation" not in splits:
         _hold_out(splits, spec, kind, description.validation_share, loading, notes)
     spec = kind.settle(spec, {split: part.examples for split, part in splits.items()})
@@ -300,7 +303,10 @@ def _from_tables(
         _note_loose_tags(spec, splits, notes)
     train = splits["train"].examples
     spec = replace(spec, class_weights=_class_weights(description, spec, train, where))
-    return Task(spec, {split: part.examples for split, part in splits.items()}, notes)
+    examples = {split: part.examples for split, part in splits.items()}
+    if not spec.generated:
+        notes += suspicions(spec, examples)
+    return Task(spec, examples, notes)
 
 
 def _note_loose_tags(spec: TaskSpec, splits: Mapping[str, Split], notes: list[str]) -> None:

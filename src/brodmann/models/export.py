@@ -16,7 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from brodmann.artifacts import whole_folder
+from brodmann.artifacts import whole_folder, write_json
+from brodmann.data.kinds import KINDS
 from brodmann.errors import InputError
 from brodmann.models.backbone import quiet
 from brodmann.models.families import REMOVED, removed_heads
@@ -26,6 +27,12 @@ from brodmann.models.trained_gates import folded
 ONNX_INSTALL = "pip install 'brodmann[onnx]'"
 SMALL_STEP = 2.0**-13
 CLOSE = 1e-4  # how far ONNX Runtime may be from torch
+OUTPUTS = {  # what the graph returns, by the form of the task's head
+    "sequence": ["text", "output"],
+    "choice": ["text"],
+    "span": ["text", "token", "start or end"],
+    "tokens": ["text", "token", "output"],
+}
 
 
 def _check_plain(model: Any) -> None:
@@ -149,12 +156,41 @@ def _fold_units(stock: Any, head: TaskHead, spec: Any) -> None:
 
 
 def export_transformers(model: Any, task: str, folder: Path, *, zeroed: bool = False) -> None:
-    """A folder that `AutoModelFor...` and `pipeline` load."""
+    """A folder that `AutoModelFor...` and `pipeline` load.
+
+    With `truncation=True` its tokenizer cuts texts where the model's own reading does.
+    """
     stock = stock_model(model, task, zeroed=zeroed)
+    tokenizer = _own_tokenizer(model)
     _refuse_foreign(folder)
     with whole_folder(folder) as temporary, quiet():
+        _pad_with_a_token_of_its_own(stock, tokenizer)
         stock.save_pretrained(temporary)
-        model.tokenizer.save_pretrained(temporary)
+        tokenizer.save_pretrained(temporary)
+
+
+def _own_tokenizer(model: Any) -> Any:
+    """A copy of the tokenizer that knows how long a text this model reads."""
+    tokenizer = copy.deepcopy(model.tokenizer)
+    tokenizer.model_max_length = model.settings.max_length
+    tokenizer.backend_tokenizer.no_padding()
+    # For those who read tokenizer.json without transformers, which sets it anew at every call.
+    tokenizer.backend_tokenizer.enable_truncation(model.settings.max_length)
+    return tokenizer
+
+
+def _pad_with_a_token_of_its_own(stock: Any, tokenizer: Any) -> None:
+    """A stock decoder looks for its last token by the padding id, so no text may hold that id.
+
+    OpenAI GPT has no padding token and borrows `<unk>`: give it one. Its embedding is never read,
+    since nothing attends to what follows a text.
+    """
+    if tokenizer.pad_token_id != tokenizer.unk_token_id:
+        return
+    tokenizer.add_special_tokens({"pad_token": "<pad>"})
+    size = max(len(tokenizer), stock.config.vocab_size)
+    stock.resize_token_embeddings(size, mean_resizing=False)
+    stock.config.pad_token_id = tokenizer.pad_token_id
 
 
 def _refuse_foreign(folder: Path) -> None:
@@ -186,7 +222,11 @@ class _TaskAlone(nn.Module):
 
 
 def export_onnx(model: Any, task: str, folder: Path) -> float:
-    """`model.onnx` and the tokenizer; returns how far ONNX Runtime is from torch."""
+    """Write the graph and what it takes to use it; returns how far ONNX Runtime is from torch.
+
+    `model.onnx`, the tokenizer, `brodmann.json` (the task, its labels in the order of the outputs,
+    the longest text) and the `config.json` that transformers' and Optimum's loaders look for.
+    """
     try:
         import onnxruntime
         import onnxscript  # noqa: F401
@@ -197,7 +237,11 @@ def export_onnx(model: Any, task: str, folder: Path) -> float:
     examples = [_example_inputs(model, rows, length) for rows, length in ((2, 12), (3, 19))]
     axes = {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}
     with whole_folder(folder) as temporary, torch.no_grad(), _quiet_exporter():
-        model.tokenizer.save_pretrained(temporary)
+        _own_tokenizer(model).save_pretrained(temporary)
+        write_json(temporary / "brodmann.json", _answer_key(model, task, list(examples[0])))
+        config = copy.deepcopy(alone.encoder.config)
+        _describe(config, model.spec(task))
+        config.save_pretrained(temporary)
         furthest = 0.0
         try:
             program = torch.onnx.export(
@@ -228,6 +272,29 @@ def export_onnx(model: Any, task: str, folder: Path) -> float:
                 f"task '{task}': ONNX Runtime differs from torch by {furthest:.2g}: not written"
             )
     return furthest
+
+
+def _answer_key(model: Any, task: str, inputs: list[str]) -> dict[str, Any]:
+    """What the numbers of the graph mean."""
+    spec = model.spec(task)
+    return {
+        "format": "brodmann onnx export",
+        "tasks": [
+            {
+                "name": spec.name,
+                "kind": spec.kind,
+                "labels": None if spec.labels is None else list(spec.labels),
+                "reads": [r for r in spec.columns if r not in KINDS[spec.kind].TARGETS],
+                "language": spec.language,
+            }
+        ],
+        "inputs": inputs,
+        "outputs": {"logits": OUTPUTS[KINDS[spec.kind].HEAD]},
+        "max_length": model.settings.max_length,
+        "stride": model.settings.stride,
+        "padding_id": int(model.tokenizer.pad_token_id),
+        "backbone": model.settings.backbone,
+    }
 
 
 @contextlib.contextmanager

@@ -1,6 +1,7 @@
 """Trained models on disk: whether a folder holds one, reading and writing it, telling two apart."""
 
 import hashlib
+import json
 import os
 import re
 from collections.abc import Mapping
@@ -85,3 +86,32 @@ def is_model_folder(folder: Path) -> bool:
         return read_json(folder / "config.json").get("format") == FORMAT
     except InputError:
         return False
+
+
+def model_damage(folder: Path) -> str | None:
+    """What is missing or cut short in a model folder; None where every file is whole."""
+    if not (folder / "config.json").is_file():
+        return "config.json is missing"
+    if not is_model_folder(folder):
+        return "config.json is not that of a trained model"
+    for name in ("tokenizer.json", "tokenizer_config.json", "model.safetensors"):
+        if not (folder / name).is_file():
+            return f"{name} is missing"
+    return _cut_short(folder / "model.safetensors")
+
+
+def _cut_short(path: Path) -> str | None:
+    """Whether a safetensors file is as long as its header says; reads no weights."""
+    size = path.stat().st_size
+    with open(path, "rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        try:
+            header = json.loads(file.read(length) if 8 + length <= size else b"")
+            ends = [entry["data_offsets"][1] for name, entry in header.items()
+                    if name != "__metadata__"]  # fmt: skip
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return f"{path.name} is damaged (its header cannot be read)"
+    expected = 8 + length + max(ends, default=0)
+    if size != expected:
+        return f"{path.name} is damaged ({size:,} bytes, expected {expected:,})"
+    return None

@@ -60,6 +60,7 @@ class TaskHead(nn.Module):
             vector = pooled(states, mask, self.pooling)
             states = States(last_hidden_state=vector[:, None], pooler_output=vector)
             ids, mask = ids[:, :1], torch.ones_like(mask[:, :1])
+        ids = _padding_marked(ids, mask, self.stock.config)
         if self.form == "choice" and "MultipleChoice" in type(self.stock).__name__:
             ids, mask = ids[:, None], mask[:, None]  # one choice a row; we put them together
         place.states = states
@@ -71,6 +72,19 @@ class TaskHead(nn.Module):
             return torch.stack([output.start_logits, output.end_logits], dim=-1)
         logits = output.logits
         return logits.flatten() if self.form == "choice" else logits
+
+
+def _padding_marked(ids: Tensor, mask: Tensor, config: Any) -> Tensor:
+    """Ids for a stock head, whose encoder has read the real ones already.
+
+    A decoder's head takes the last token whose id is not the padding id. That id may also be a
+    text's own token (OpenAI GPT pads with `<unk>`, GPT-2 with `<|endoftext|>`), so the ids say no
+    more than which tokens are real, by the attention mask.
+    """
+    padding = config.get_text_config().pad_token_id
+    if padding is None:
+        return ids
+    return torch.where(mask > 0, 1 if padding == 0 else 0, padding)
 
 
 def new_head(config: Any, spec: TaskSpec, seed: int, pooling: str) -> TaskHead:

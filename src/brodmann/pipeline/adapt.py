@@ -9,12 +9,15 @@ import copy
 from pathlib import Path
 from typing import Any
 
-from brodmann.artifacts import read_json, write_json
+from brodmann.analysis.statistics import bootstrap_interval
+from brodmann.artifacts import Array, read_json, write_json
 from brodmann.config import AdaptSection, Config, load_config
+from brodmann.data.outcomes import outcomes, resampled_scores
 from brodmann.data.shares import with_share
-from brodmann.data.tasks import Task
+from brodmann.data.tasks import Task, TaskSpec
 from brodmann.errors import InputError
-from brodmann.pipeline.evaluate import evaluate_in
+from brodmann.pipeline.evaluate import RESAMPLES, evaluate_in
+from brodmann.pipeline.finished import has_whole_model, save_finished
 from brodmann.pipeline.run import one_process
 from brodmann.pipeline.run_folder import check_folder, opened, timed, trained_model
 from brodmann.pipeline.train import check_methods, tasks_of
@@ -24,7 +27,7 @@ FILE = "adaptation.json"
 
 def adapt(config: Config, base: Path, report: Any) -> dict[str, Any]:
     """Zero-shot scores of every start, then (unless asked not to) training from the chosen one."""
-    from brodmann.models.stored import is_model_folder, weights_digest
+    from brodmann.models.stored import weights_digest
     from brodmann.training.checkpoint import clear_checkpoints
 
     section = config.adapt
@@ -68,10 +71,6 @@ def adapt(config: Config, base: Path, report: Any) -> dict[str, Any]:
         if not section.train:
             return result
         old = _old_tasks(Path(section.start), model, report)
-        if old and "old" not in result:
-            scores = _validation(model, old, config)
-            metrics = {task.name: task.spec.metric for task in old}
-            keep(old={"metrics": metrics, "before": scores, "after": {}})
         *smaller, largest = shares
         for share in smaller:
             if _percent(share) not in result.get("shares", {}):
@@ -79,22 +78,22 @@ def adapt(config: Config, base: Path, report: Any) -> dict[str, Any]:
                 report("stage", {"text": f"training with {_percent(share)} of the data"})
                 with timed(folder, "smaller shares"):
                     learnt = _trained(model, shares[share], config, section, place, report)
-                row = _row(shares[share], _validation(learnt, tasks, config))
+                row = _row(shares[share], _primary(_judged(learnt, tasks, config), tasks))
                 keep(shares={**result.get("shares", {}), _percent(share): row})
                 clear_checkpoints(place)  # nobody goes on from a share's model
-        if not is_model_folder(folder / "model"):
+        if not has_whole_model(folder, report):
             with timed(folder, "training"):
                 learnt = _trained(model, shares[largest], config, section, folder, report)
-            learnt.save_pretrained(folder / "model")
+            save_finished(learnt, folder, config)
         if "scores" not in result:
             keep(scores=evaluate_in(folder, config, tasks, report)["splits"])
         if section.shares and _percent(largest) not in result.get("shares", {}):
             judged = result["scores"]["validation"]
             row = _row(shares[largest], {t.name: judged[t.name]["score"] for t in tasks})
             keep(shares={**result.get("shares", {}), _percent(largest): row})
-        if old and not result["old"]["after"]:
-            after = _validation(trained_model(str(folder)), old, config)
-            keep(old={**result["old"], "after": after})
+        if old and not result.get("old", {}).get("after"):
+            report("stage", {"text": "scoring the old tasks before and after"})
+            keep(old=_before_and_after(model, trained_model(str(folder)), old, config))
         report("adapted", {"result": result})
     return result
 
@@ -144,26 +143,36 @@ def _trained(
 def _zero_shot(
     folder: Path, model: Any, tasks: list[Task], fingerprint: str, head: str
 ) -> dict[str, Any]:
-    from brodmann.models.zero_shot import zero_shot
+    from brodmann.models.zero_shot import starts_alike, zero_shot
 
     with timed(folder, "zero-shot"):
         found = {task.name: zero_shot(model, task, head=head) for task in tasks}
     return {
         "start": fingerprint,
+        "backbone": model.settings.backbone,
+        "architecture": model.settings.architecture,
         "head": head,
+        "alike": starts_alike(model, head),  # every start is the same model
         "metrics": {task.name: task.spec.metric for task in tasks},
         "zero_shot": found,
     }
 
 
 def _old_tasks(start: Path, model: Any, report: Any) -> list[Task]:
-    """The trained model's own tasks, as its run read them; a model without its run has none.
+    """The trained model's own tasks, as its run read them.
 
-    A start that was itself adapted has the tasks of its own start as well.
+    A start that was itself adapted has the tasks of its own start as well. Where the data of old
+    tasks are not known (a model without its run), a note says that they are not scored.
     """
     found: dict[str, Task] = {}
     if start.name == "model":
         start = start.parent
+    if not (start / "config.toml").is_file():
+        report(
+            "note",
+            {"text": f"old tasks are not scored: {start / 'config.toml'}: no such file, so where "
+                     "their data are is not known"},
+        )  # fmt: skip
     seen: set[Path] = set()
     while (start / "config.toml").is_file() and start.resolve() not in seen:
         seen.add(start.resolve())
@@ -180,13 +189,46 @@ def _old_tasks(start: Path, model: Any, report: Any) -> list[Task]:
     return list(found.values())
 
 
-def _validation(model: Any, tasks: list[Task], config: Config) -> dict[str, float]:
-    """task → its primary score on the validation split."""
+def _before_and_after(start: Any, learnt: Any, tasks: list[Task], config: Config) -> dict[str, Any]:
+    """The old tasks' scores with both models, and intervals of the change (paired bootstrap)."""
+    before, after = (_judged(model, tasks, config) for model in (start, learnt))
+    intervals = {}
+    for task in tasks:
+        both = [
+            outcomes(found[task.name].predictions, task.splits["validation"], task.spec)
+            for found in (before, after)
+        ]
+        intervals[task.name] = list(change_interval(both[0], both[1], task.spec))
+    return {
+        "metrics": {task.name: task.spec.metric for task in tasks},
+        "before": _primary(before, tasks),
+        "after": _primary(after, tasks),
+        "interval": intervals,
+    }
+
+
+def change_interval(before: Array, after: Array, spec: TaskSpec) -> tuple[float, float]:
+    """Of after minus before, both scored on the same resamples of the examples."""
+    return bootstrap_interval(
+        lambda weights: (
+            resampled_scores(after, weights, spec) - resampled_scores(before, weights, spec)
+        ),
+        len(before),
+        resamples=RESAMPLES,
+        seed=0,
+    )
+
+
+def _judged(model: Any, tasks: list[Task], config: Config) -> Any:
+    """task → its evaluation on the validation split."""
     from brodmann.models.evaluate import evaluate
 
     training = config.training
     size, precision = training.evaluation_batch_size, training.precision
-    found = evaluate(model, tasks, batch_size=size, precision=precision)
+    return evaluate(model, tasks, batch_size=size, precision=precision)
+
+
+def _primary(found: Any, tasks: list[Task]) -> dict[str, float]:
     return {task.name: found[task.name].scores[task.spec.metric] for task in tasks}
 
 

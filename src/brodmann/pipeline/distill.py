@@ -7,6 +7,7 @@ from brodmann.artifacts import read_json, write_json
 from brodmann.config import Config, ModelSection
 from brodmann.errors import InputError
 from brodmann.pipeline.evaluate import evaluate_in
+from brodmann.pipeline.finished import has_whole_model, save_finished
 from brodmann.pipeline.prune import beside
 from brodmann.pipeline.run import one_process
 from brodmann.pipeline.run_folder import check_folder, opened, trained_model
@@ -19,9 +20,9 @@ CELLS = "cells"  # beside a grid's folder: its runs
 def distill(config: Config, base: Path, report: Any) -> dict[str, Any]:
     """Train the student (or go on with it), score both, say what it costs and saves."""
     from brodmann.models.multitask import MultiTaskModel
-    from brodmann.models.stored import is_model_folder, weights_digest
+    from brodmann.models.stored import weights_digest
+    from brodmann.training.distillation import PHASES, specialized_phase
     from brodmann.training.distillation import distill as train_student
-    from brodmann.training.distillation import specialized_phase
     from brodmann.training.iat import IAT, check_specialization
     from brodmann.training.students import make_student
 
@@ -54,7 +55,7 @@ def distill(config: Config, base: Path, report: Any) -> dict[str, Any]:
     del student
     check_folder(config, tasks)
     with opened(config, tasks) as folder:
-        if not is_model_folder(folder / "model"):
+        if not has_whole_model(folder, report, phase=PHASES[-1]):
             options = config.training.model_dump(exclude={"gradient_checkpointing", "epochs"})
             if special is not None:
                 options["specialize"] = special
@@ -71,8 +72,8 @@ def distill(config: Config, base: Path, report: Any) -> dict[str, Any]:
                 trackers=config.trackers,
                 **options,
             )
-            small.save_pretrained(folder / "model")
             write_json(folder / FILE, {"teacher": weights_digest(teacher.state_dict())})
+            save_finished(small, folder, config, phases=PHASES)
         small = MultiTaskModel.from_pretrained(folder / "model")
         _check_student(folder, small, teacher, section.student)
         evaluate_in(folder, config, tasks, report)

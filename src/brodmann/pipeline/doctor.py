@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from brodmann.artifacts import cache_folder
+from brodmann.results import size_in_words
 
 CORE = ("torch", "transformers", "tokenizers", "accelerate", "datasets", "safetensors")
 EXTRAS = {
@@ -44,9 +45,10 @@ def examine() -> dict[str, Any]:
         check(name, there, f"{use}: " + ("installed" if there else install))
     hub = os.environ.get("HF_HUB_OFFLINE", "0") in ("1", "true", "ON", "YES")
     check("hub", not hub, "switched off by HF_HUB_OFFLINE" if hub else "not switched off")
-    free = shutil.disk_usage(Path.cwd()).free / 1e9
-    check("disk", free > 5, f"{free:.0f} GB free here")
-    check("cache", True, str(cache_folder()))
+    free = shutil.disk_usage(Path.cwd()).free
+    check("disk", free > 5e9, f"{size_in_words(free)} free here")
+    for name, folder in (("cache", cache_folder()), ("hub's cache", _hub_cache())):
+        check(name, True, f"{folder} ({size_in_words(_size(folder))})")
     return {"checks": checks}
 
 
@@ -56,3 +58,15 @@ def _bf16() -> tuple[bool, str]:
 
     supported = fast_bf16(default_device())
     return supported, "fast here" if supported else 'slow here: use precision = "auto"'
+
+
+def _hub_cache() -> Path:
+    from huggingface_hub.constants import HF_HUB_CACHE
+
+    return Path(HF_HUB_CACHE)
+
+
+def _size(folder: Path) -> int:
+    """Bytes of all files; links (the hub's cache is full of them) count once, where they point."""
+    files = (path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+    return sum(path.stat().st_size for path in files)

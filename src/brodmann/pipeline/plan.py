@@ -4,6 +4,7 @@ The plan goes to `output/name.<fingerprint>.plan.json`, beside the run folder.
 """
 
 import math
+import shutil
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -89,7 +90,7 @@ def plan_of_run(
     from brodmann.models.families import FAMILIES, head_shape
     from brodmann.training.calibration import split_tokens
 
-    counts = model.parameter_counts()
+    counts, disk = model.parameter_counts(), disk_of(model, config)
     batch_size = config.training.evaluation_batch_size
     found = calibrated(config, model, tasks, report)
 
@@ -135,8 +136,29 @@ def plan_of_run(
         "tokens": {"training": found.tokens, "read": sum(read.values()), "mapped": mapped},
         "operations": operations,
         "seconds": seconds,
+        "disk": disk,
         **measured_with(found),
     }
+
+
+def disk_of(model: Any, config: Config) -> dict[str, int]:
+    """Bytes on disk: while the run trains, afterwards, of one checkpoint, and what is free."""
+    from brodmann.training.checkpoint import disk_space
+
+    found = disk_space(model, config.training.checkpoints)
+    kept = config.training.checkpoints * found.checkpoint + found.model
+    return {
+        "training": found.peak,
+        "afterwards": found.model + (kept if config.keep_checkpoints else 0),
+        "checkpoint": found.checkpoint,
+        "free": free_space(config.folder),
+    }
+
+
+def free_space(folder: Path) -> int:
+    """Bytes free where a folder is, or will be."""
+    place = folder.absolute()
+    return shutil.disk_usage(next(p for p in (place, *place.parents) if p.is_dir())).free
 
 
 def measured_with(found: Any) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from brodmann.artifacts import read_json, write_bytes, write_text
 from brodmann.errors import InputError
+from brodmann.reporting.blocks import counted
 from brodmann.reporting.html import page
 from brodmann.reporting.record import Record, Study, read_record
 from brodmann.reporting.sections import sections
@@ -138,14 +139,17 @@ def subtitle(study: Study) -> str:
     run = study.first
     if run is None:
         return ""
-    model = run.settings.get("model", {})
-    words = [
-        f"{len(run.tasks)} tasks" if len(run.tasks) != 1 else "1 task",
-        f"{model.get('backbone', '?')} ({model.get('architecture', 'shared')})",
-    ]
+    adaptation = run.measures.get("adaptation", {})
+    model = run.settings.get("model") or adaptation  # an adapted run takes its start's model
+    old = len(adaptation.get("old", {}).get("before", ()))
+    kind = "new task" if adaptation else "task"
+    words = [counted(len(run.tasks), kind) + (f" beside {counted(old, 'old one')}" if old else "")]
+    if "backbone" in model:
+        words.append(f"{model['backbone']} ({model.get('architecture', 'shared')})")
     if run.scores is not None:
         words.append(f"{run.scores.shape[0]} layers × {run.scores.shape[1]} heads")
-    words.append(f"seed {run.provenance.get('seed', '?')}")
+    if "seed" in run.provenance:
+        words.append(f"seed {run.provenance['seed']}")
     sittings = run.provenance.get("sittings")
     if sittings:
         words.append(sittings[-1]["started"][:10])

@@ -76,10 +76,15 @@ def _agree(folder: Path, problem: str | None) -> None:
 
 def trained(config: Config) -> None:
     """A stage that needs a trained model says what to do when there is none."""
-    from brodmann.models.stored import is_model_folder
+    from brodmann.models.stored import is_model_folder, model_damage
 
-    if not is_model_folder(config.folder / "model"):
+    place = config.folder / "model"
+    if not is_model_folder(place):
         raise InputError(f"{config.folder}: no trained model there: run `brodmann train` first")
+    if damage := model_damage(place):
+        raise InputError(
+            f"{place}: {damage}: `brodmann run` rebuilds the model where a checkpoint is left"
+        )
 
 
 def trained_model(folder: str) -> Any:

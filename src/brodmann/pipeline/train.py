@@ -10,6 +10,12 @@ from brodmann.config import Config, OffSection
 from brodmann.data.loading import load_tasks
 from brodmann.data.tasks import Task
 from brodmann.errors import InputError
+from brodmann.pipeline.finished import (
+    forget_measurements,
+    has_whole_model,
+    save_finished,
+    tidy,
+)
 from brodmann.pipeline.run_folder import check_folder, opened, timed, trained_model
 from brodmann.results import HeadScores
 
@@ -93,9 +99,9 @@ def _check_combinations(config: Config, command: str) -> None:
 
 
 def is_trained(config: Config) -> bool:
-    from brodmann.models.stored import is_model_folder
+    from brodmann.models.stored import model_damage
 
-    return is_model_folder(config.folder / "model")
+    return model_damage(config.folder / "model") is None
 
 
 def train(config: Config, base: Path, report: Any) -> Path:
@@ -115,7 +121,7 @@ def prepare(config: Config, base: Path, report: Any) -> tuple[list[Task], Any]:
     tasks = tasks_of(config, base)
     report("tasks", {"tasks": tasks})
     check_folder(config, tasks)
-    if is_trained(config):
+    if has_whole_model(config.folder, report):
         return tasks, None
     report("stage", {"text": f"loading {config.model.backbone}"})
     model = build_model(config, tasks)
@@ -207,17 +213,20 @@ def train_in(
     branch_at: Sequence[float] = (),
     branch_from: Path | None = None,
 ) -> None:
-    from brodmann.models.stored import is_model_folder
     from brodmann.training.iat import IAT
-    from brodmann.training.processes import is_main
+    from brodmann.training.processes import is_main, wait
     from brodmann.training.trainer import fit
 
     # Looked for again now that the folder is ours: another process may have trained it meanwhile.
-    if model is None or is_model_folder(folder / "model"):
+    if model is None or has_whole_model(folder, lambda *_: None):
         report("done", {"text": "already trained", "folder": folder})
+        if is_main():
+            tidy(folder, config)  # killed between the model and this
         return
+    if is_main():
+        forget_measurements(folder)
     if config.off is not None and not config.off.train:
-        model.save_pretrained(folder / "model")
+        save_finished(model, folder, config)
         return
     if config.model.output_heads is not None:
         _fit_heads_in(folder, config, tasks, model, report)
@@ -236,10 +245,11 @@ def train_in(
             branch_from=branch_from,
             **options,
         )
+    wait()  # every process has read the best weights
     if is_main():
         kept = progress.best_step if config.training.keep == "best" else progress.evaluated_at
         scores = next((e["scores"] for e in progress.evaluations if e["step"] == kept), None)
-        model.save_pretrained(folder / "model", scores=scores)
+        save_finished(model, folder, config, scores=scores)
 
 
 def _fit_heads_in(folder: Path, config: Config, tasks: list[Task], model: Any, report: Any) -> None:
@@ -261,4 +271,4 @@ def _fit_heads_in(folder: Path, config: Config, tasks: list[Task], model: Any, r
             text = f"output head '{name}': no optimum after {fitted.iterations} iterations"
             report("note", {"text": text})
     if is_main():
-        model.save_pretrained(folder / "model")
+        save_finished(model, folder, config)

@@ -7,6 +7,7 @@ Every rule reads stored numbers and says which; a measurement that is missing ma
 from typing import Any
 
 from brodmann.analysis.statistics import FEWEST_DRAWS
+from brodmann.reporting.adaptation import advice_against_loss, loss_in_words, lost_tasks
 from brodmann.reporting.blocks import counted, interval, listed, mean_spread, percent, points
 from brodmann.reporting.gains import sharing_arm, single_arm, single_differences
 from brodmann.reporting.record import Record, Study
@@ -195,6 +196,8 @@ def cautions(run: Record) -> list[Reasoned]:
         found.append(
             (f"{task} has hardly been learnt: what is measured on it means little.", reason)
         )
+    if lost := loss_in_words(run.measures.get("adaptation", {})):
+        found.append((lost, "the interval of the change is below zero"))
     few = [task for task, entry in run.validation.items() if entry.get("examples", FEW) < FEW]
     if few:
         words = f"Few validation examples: {listed(few)}."
@@ -288,6 +291,10 @@ def next_steps(study: Study) -> list[Reasoned]:
 def _training_steps(run: Record) -> list[Reasoned]:
     found = []
     rising, forgotten = [], []
+    adaptation = run.measures.get("adaptation", {})
+    lost = lost_tasks(adaptation)
+    if lost:
+        found.append((advice_against_loss(adaptation), f"{listed(list(lost))} lost score"))
     for task, curve in learning_curves(run).items():
         lower = run.validation.get(task, {}).get("metric") in LOWER_IS_BETTER
         values = [-value if lower else value for _, value in curve]
@@ -298,7 +305,7 @@ def _training_steps(run: Record) -> list[Reasoned]:
                 rising.append(task)
         elif len(values) >= 3 and max(values) - values[-1] > FORGOTTEN:
             forgotten.append(task)
-    if rising:
+    if rising and not lost:  # more training would cost the old tasks more
         found.append(
             (
                 f"Train longer (training.epochs): {listed(rising)} still improved at the end.",

@@ -10,6 +10,7 @@ import json
 import random
 import shutil
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ from torch import Tensor, nn
 from brodmann.artifacts import read_json, whole_folder, write_json
 from brodmann.errors import InputError
 from brodmann.models.stored import write_tensors
+
+BRANCH = "branch"  # folder of the checkpoints that other runs may go on from
 
 
 def random_state() -> dict[str, Tensor]:
@@ -112,6 +115,24 @@ def save_checkpoint(
     return path
 
 
+@dataclass
+class DiskSpace:
+    """Bytes that a training of a model takes on disk."""
+
+    model: int
+    checkpoint: int  # weights and two moments of what is trained
+    peak: int  # while it trains
+
+
+def disk_space(model: nn.Module, keep: int) -> DiskSpace:
+    """With the last `keep` checkpoints kept while it trains."""
+    weights = sum(p.numel() * p.element_size() for p in model.parameters())
+    trained = sum(p.numel() * p.element_size() for p in model.parameters() if p.requires_grad)
+    state = weights + 2 * trained
+    # Checkpoints kept and the one being written, old and new best weights, the finished model.
+    return DiskSpace(weights, state, (keep + 1) * state + 3 * weights)
+
+
 def folder_name(step: int) -> str:
     return f"step-{step:08d}"
 
@@ -128,6 +149,14 @@ def clear_checkpoints(folder: Path) -> None:
         shutil.rmtree(path)
     for path in place.glob("best-*.safetensors"):
         path.unlink()
+    if place.is_dir() and not any(place.iterdir()):
+        place.rmdir()
+
+
+def clear_branches(folder: Path) -> None:
+    """Nobody goes on from them any more."""
+    place = folder / "checkpoints"
+    shutil.rmtree(place / BRANCH, ignore_errors=True)
     if place.is_dir() and not any(place.iterdir()):
         place.rmdir()
 

@@ -15,8 +15,7 @@ from torch import Tensor, nn
 from brodmann.artifacts import read_json, read_lines, sweep_leftovers, write_text
 from brodmann.errors import InputError
 from brodmann.training import checkpoint
-
-BRANCH = "branch"  # folder of the checkpoint that other runs may go on from
+from brodmann.training.checkpoint import BRANCH
 
 
 class Keeper:
@@ -46,11 +45,7 @@ class Keeper:
         """Say now, not in an hour, that the disk cannot hold the checkpoints."""
         if self.folder is None or not self.main:
             return
-        weights = sum(p.numel() * p.element_size() for p in model.parameters())
-        trained = sum(p.numel() * p.element_size() for p in model.parameters() if p.requires_grad)
-        # Checkpoints kept and the one being written (weights and two moments), old and new best
-        # weights, and the finished model.
-        needed = (self.keep + 1) * (weights + 2 * trained) + 3 * weights
+        needed = checkpoint.disk_space(model, self.keep).peak
         held = sum(file.stat().st_size for file in self.folder.rglob("*") if file.is_file())
         free = shutil.disk_usage(self.folder).free + held
         if free < needed:

@@ -33,7 +33,7 @@ class Options:
     warmup: float = 0.1
     schedule: str = "linear"
     clip: float | None = 1.0
-    precision: str = "float32"
+    precision: str = "auto"
     sampling: str = "proportional"
     sampling_parameters: Mapping[str, Any] = field(default_factory=dict)
     bucketing: bool = True

@@ -136,6 +136,34 @@ def test_the_choice_of_heads_is_exact_and_ties_go_by_place() -> None:
         scores.top(0.2, "c")
 
 
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda scores: scores.top("a", 0.3),
+            "top('a', 0.3): expected the share of heads first, then the task: top(0.3, 'a')",
+        ),
+        (
+            lambda scores: scores.least("a"),
+            "least('a'): expected the share of heads first, then the task: least(0.3, 'a')",
+        ),
+        (lambda scores: scores.top("0.3", "a"), "alpha = '0.3': expected a share from 0 to 1"),
+        (lambda scores: scores.top(0.3, 1), "task = 1: expected the name of a task"),
+        (lambda scores: scores.random("a", 0), "alpha = 'a': expected a share from 0 to 1"),
+        (lambda scores: scores.top(True), "alpha = True: expected a share from 0 to 1"),
+    ],
+)
+def test_swapped_arguments_are_named(call: Any, message: str) -> None:
+    with pytest.raises(bm.InputError) as raised:
+        call(bm.HeadScores(("a",), np.ones((1, 2, 3))))
+    assert str(raised.value) == message
+
+
+def test_a_share_may_be_a_numpy_number() -> None:
+    scores = bm.HeadScores(("a",), np.arange(6.0).reshape(1, 2, 3))
+    assert scores.top(np.float32(0.5)) == scores.top(np.float64(0.5)) == scores.top(0.5)
+
+
 def test_scores_survive_saving(tmp_path: Any) -> None:
     scores = bm.HeadScores(("a",), np.random.rand(1, 2, 3), {"seed": 3}, ((0, 1),))
     scores.save(tmp_path / "importance.json")

@@ -136,7 +136,7 @@ def test_class_weights_have_mean_one_over_the_training_examples() -> None:
 
 def test_several_columns_make_one_text_or_the_choices() -> None:
     data = [
-        {"premise": "It rained.", "ask": "effect", "c1": "wet", "c2": "dry", "label": i % 2}
+        {"premise": "It rained.", "ask": "effect", "c1": "wet", "c2": f"dry {i}", "label": i % 2}
         for i in range(10)
     ]
     task = bm.load_task(
@@ -149,7 +149,7 @@ def test_several_columns_make_one_text_or_the_choices() -> None:
     )
     assert task.splits["train"][0] == {
         "text": "It rained. effect",
-        "choices": ["wet", "dry"],
+        "choices": ["wet", "dry 0"],
         "label": 0,
     }
 

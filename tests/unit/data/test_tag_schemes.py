@@ -53,14 +53,15 @@ def test_what_a_scheme_does_not_allow_is_said() -> None:
 
 def test_a_task_in_another_scheme_is_converted() -> None:
     rows = [{"tokens": ["Ann", "Lee", "met", "Bo"], "tags": [1, 1, 0, 1]}] * 6
+    judged = [{"tokens": ["Jo", "Lee", "met", "Bo"], "tags": [1, 1, 0, 1]}] * 6
     labels = ["O", "I-PER"]
     task = bm.load_task(
-        "t", kind="tokens", train=rows, validation=rows, labels=labels, tag_scheme="iob1"
+        "t", kind="tokens", train=rows, validation=judged, labels=labels, tag_scheme="iob1"
     )
     assert task.spec.labels == bio_labels(labels) == ("O", "B-PER", "I-PER")
     assert task.splits["train"][0]["tags"] == [1, 2, 0, 1]
     assert not task.notes
-    loose = bm.load_task("t", kind="tokens", train=rows, validation=rows, labels=labels)
+    loose = bm.load_task("t", kind="tokens", train=rows, validation=judged, labels=labels)
     assert loose.notes == ['t: 24 entities begin with I-: tag_scheme = "iob1" converts them']
     with pytest.raises(InputError, match=r"row 1: task 't': tags: 'I-PER' at word 1 follows 'O'"):
         bm.load_task(

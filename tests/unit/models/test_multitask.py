@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from tests.conftest import every_kind
+from tests.families import shaken
 
 import brodmann as bm
 from brodmann.data.batches import make_batch
@@ -234,6 +235,59 @@ def test_a_decoder_answers_from_its_last_real_token(tmp_path: Path) -> None:
     padded = model.predict("single", ["the red cat", "a dog " * 20])[0]
     assert alone["score"] == pytest.approx(padded["score"], abs=1e-5)
     assert set(bm.evaluate(model, tasks)) == {task.name for task in tasks}
+
+
+def openai_gpt(folder: Path) -> None:
+    """A folder as OpenAI GPT's: no special tokens around a text, `<unk>` and no padding token."""
+    import transformers as tf
+    from tokenizers import processors
+
+    from brodmann.models.tiny import tiny_tokenizer, tiny_vocabulary
+
+    config = tf.OpenAIGPTConfig(
+        vocab_size=len(tiny_vocabulary()), n_embd=32, n_layer=2, n_head=4, n_positions=64
+    )
+    torch.manual_seed(0)
+    shaken(tf.AutoModel.from_config(config)).save_pretrained(folder)
+    tokenizer = tiny_tokenizer()
+    tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
+        single="$A", pair="$A $B", special_tokens=[]
+    )
+    tokenizer.pad_token = None
+    tokenizer.eos_token = None
+    tokenizer.model_input_names = ["input_ids", "attention_mask"]
+    tokenizer.save_pretrained(folder)
+
+
+def test_openai_gpt_reads_an_unknown_word_at_the_end(tmp_path: Path) -> None:
+    """It pads with `<unk>`: the last real token is told by the mask, also in what is exported."""
+    import transformers as tf
+
+    from brodmann.models.export import export_transformers
+
+    openai_gpt(tmp_path / "gpt")
+    tasks = bm.load_tasks(every_kind()[:1])
+    model = bm.MultiTaskModel.from_pretrained(str(tmp_path / "gpt"), tasks, max_length=48).eval()
+    assert model.tokenizer.pad_token == "[UNK]"
+    texts = ["the red cat 漢", "the red cat", "a dog " * 20]
+    found = [answer["probabilities"] for answer in model.predict("single", texts)]
+    assert found[0]["0"] != pytest.approx(found[1]["0"], abs=1e-3)
+
+    backbone, head = model.encoder.backbone, model.head_of("single").stock
+    for text, answer in zip(texts, found, strict=True):
+        inputs = model.tokenizer(text, return_tensors="pt", truncation=True, max_length=48)
+        with torch.no_grad():
+            last = head.score(backbone(**inputs).last_hidden_state[0, -1]).softmax(-1)
+        assert list(answer.values()) == pytest.approx(last.tolist(), abs=1e-5)
+
+    export_transformers(model, "single", tmp_path / "exported")
+    stock = tf.AutoModelForSequenceClassification.from_pretrained(tmp_path / "exported").eval()
+    tokenizer = tf.AutoTokenizer.from_pretrained(tmp_path / "exported")
+    assert tokenizer.pad_token_id == stock.config.pad_token_id != tokenizer.unk_token_id
+    with torch.no_grad():
+        rows = stock(**tokenizer(texts, padding=True, truncation=True, return_tensors="pt")).logits
+    for row, answer in zip(rows.softmax(-1).tolist(), found, strict=True):
+        assert row == pytest.approx(list(answer.values()), abs=1e-5)
 
 
 def test_backbones_that_cannot_be_loaded(tmp_path: Path, tasks_of_every_kind: list[Any]) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 import transformers as tf
-from tests.families import CONFIGS, record
+from tests.families import CONFIGS, record, shaken
 
 from brodmann.models.families import layers_of
 from brodmann.models.task_heads import TaskHead
@@ -51,6 +51,30 @@ def test_a_head_equals_the_stock_model(family: str, form: str) -> None:
         expected = theirs.logits.flatten() if form == "choice" else theirs.logits
     assert torch.equal(ours, expected)
     assert sum(p.numel() for p in head.parameters()) < 10_000
+
+
+@pytest.mark.parametrize("form", ["sequence", "choice"])
+@pytest.mark.parametrize("family", CONFIGS)
+def test_a_text_may_end_in_the_token_that_pads(family: str, form: str) -> None:
+    """What is real is said by the mask: the padding id may be a text's own last token."""
+    config = CONFIGS[family]()
+    ids = torch.randint(4, 99, (2, 10))
+    ids[0, 6:] = config.pad_token_id  # the first of them is the text's own
+    mask = torch.ones_like(ids)
+    mask[0, 7:] = 0
+    torch.manual_seed(0)
+    backbone = shaken(tf.AutoModel.from_config(config)).eval()
+    head = shaken(TaskHead(config, form, 3 if form == "sequence" else 1, seed=0)).eval()
+    with torch.no_grad():
+        inputs = {"input_ids": ids, "attention_mask": mask}
+        states = backbone(**inputs)
+        padded = head(states, inputs)
+        alone = {"input_ids": torch.full((1, 7), 50), "attention_mask": mask[:1, :7]}
+        cut = type(states)(last_hidden_state=states.last_hidden_state[:1, :7])
+        if states.get("pooler_output") is not None:
+            cut["pooler_output"] = states.pooler_output[:1]
+        unpadded = head(cut, alone)
+    assert torch.allclose(padded[:1], unpadded, atol=1e-6)
 
 
 def test_a_head_depends_on_its_seed_only() -> None:

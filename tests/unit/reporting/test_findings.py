@@ -170,3 +170,37 @@ def test_cautions(tmp_path: Path) -> None:
     run.dissociation.undertrained = {"b": "near chance"}
     words = " ".join(what for what, _ in cautions(run))
     assert "Few validation examples: b." in words and "b has hardly been learnt" in words
+
+
+@pytest.mark.parametrize(
+    ("after", "ends", "words"),
+    [
+        (0.3, (-0.36, -0.25), "a (accuracy 60.0 → 30.0 %, −30.0 points [−36.0, −25.0])"),
+        (0.3, (-0.61, 0.01), None),  # may be chance
+        (0.59, (-0.011, -0.009), None),  # certain, and too little to matter
+    ],
+)
+def test_training_longer_is_no_cure_for_old_tasks_that_lose(
+    tmp_path: Path, after: float, ends: tuple[float, float], words: str | None
+) -> None:
+    write_run(tmp_path / "run", ["new"])
+    record = read_record(tmp_path / "run")
+    record.measures["adaptation"] = {
+        "architecture": "ca_mtl",
+        "old": {
+            "metrics": {"a": "accuracy"},
+            "before": {"a": 0.6},
+            "after": {"a": after},
+            "interval": {"a": list(ends)},
+        },
+    }
+    steps = [what for what, _ in next_steps(Study("s", [record]))]
+    told = [what for what, _ in cautions(record)]
+    advice = "Set frozen = true in [adapt]: then only what belongs to the new tasks is trained."
+    longer = "Train longer (training.epochs): new still improved at the end."
+    if words is None:
+        assert advice not in steps and longer in steps
+        assert not any(what.startswith("Learning the new") for what in told)
+    else:
+        assert steps[0] == advice and longer not in steps
+        assert f"Learning the new tasks cost old ones: {words}." in told

@@ -18,8 +18,8 @@ from brodmann.reporting.blocks import Bars, Lines, Matrix
 from brodmann.reporting.charts import lines, style, ticks
 from brodmann.reporting.gains import sharing_arm, single_arm
 from brodmann.reporting.html import bar_places, column_names, embedded, ownership, page
-from brodmann.reporting.record import Record, Study
-from brodmann.reporting.sections import covsim, sections
+from brodmann.reporting.record import Record, Study, read_record
+from brodmann.reporting.sections import covsim, sections, training
 from brodmann.results import HeadScores
 
 NAMES = st.text(min_size=1, max_size=40)
@@ -211,6 +211,33 @@ def test_an_unfinished_run_says_so(tmp_path: Path) -> None:
     (tmp_path / "run" / "log.jsonl").unlink()
     with pytest.raises(InputError, match="nothing to report yet"):
         report_on([tmp_path / "run"], silent)
+
+
+@pytest.mark.parametrize(
+    ("stages", "expected"),
+    [
+        # The steps took 30 s (the log of `write_run`), the stage 50 s with its evaluations.
+        ([("training", 50.0)], [("training", "50.0 s", "95 %"), ("evaluation", "2.5 s", "5 %")]),
+        # Two sittings; the second begins where the first was stopped.
+        (
+            [("training", 20.0), ("training", 27.5)],
+            [("training", "47.5 s", "95 %"), ("evaluation", "2.5 s", "5 %")],
+        ),
+        # The first sitting was killed and left no stage: the steps know better.
+        ([("training", 8.0)], [("training", "30.0 s", "92 %"), ("evaluation", "2.5 s", "8 %")]),
+        # Trained with `fit` in Python: no stage at all.
+        ([], [("training", "30.0 s", "92 %"), ("evaluation", "2.5 s", "8 %")]),
+    ],
+)
+def test_the_table_of_phases_counts_training_once(
+    tmp_path: Path, stages: list[tuple[str, float]], expected: list[tuple[str, str, str]]
+) -> None:
+    write_run(tmp_path / "one", ["a", "b"])
+    with open(tmp_path / "one" / "log.jsonl", "a", encoding="utf-8") as log:
+        for stage, seconds in stages:
+            log.write(json.dumps({"stage": stage, "seconds": seconds}) + "\n")
+    table = training.views(read_record(tmp_path / "one"))[-1]
+    assert table.rows == expected
 
 
 def test_amounts_of_data_stand_in_their_order(tmp_path: Path) -> None:

@@ -1,8 +1,12 @@
 """The loop: it learns, stops, keeps the best, resumes to the bit, and says what went wrong."""
 
+import contextlib
 import json
 import os
 import signal
+import subprocess
+import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -191,7 +195,7 @@ def test_accumulated_batches_equal_one_large_batch() -> None:
         model = build(tasks, dropout=0.0)
         bm.fit(
             model, tasks, max_steps=1, batch_size=batch_size, accumulation=accumulation,
-            learning_rate=1e-3, bucketing=False, warmup=0.0, keep="last",
+            learning_rate=1e-3, bucketing=False, warmup=0.0, keep="last", precision="float32",
         )  # fmt: skip
         results.append(weights(model))
     for a, b in zip(*results, strict=True):
@@ -318,3 +322,47 @@ def test_a_wrong_optimizer_is_named(wrong: dict[str, Any], message: str) -> None
     with pytest.raises(bm.InputError) as caught:
         checked_options(wrong)
     assert str(caught.value) == message
+
+
+WATCHED = """
+import brodmann as bm
+tasks = bm.load_tasks([{"use": "builtin/topic", "limit": {"train": 32, "validation": 8}}])
+model = bm.MultiTaskModel.from_pretrained("builtin:tiny", tasks)
+bm.fit(model, tasks, epochs=1, precision="float32")
+"""
+
+
+def test_fit_shows_its_progress_in_a_terminal() -> None:
+    import pty
+
+    leader, follower = pty.openpty()
+    process = subprocess.Popen([sys.executable, "-c", WATCHED], stdout=follower, stderr=follower)
+    os.close(follower)
+    shown = b""
+    with contextlib.suppress(OSError):  # how a closed terminal ends
+        while piece := os.read(leader, 4096):
+            shown += piece
+    assert process.wait(timeout=60) == 0
+    assert b"trained on 32 examples in" in shown and b"step 1: mean" in shown
+
+
+def test_fit_is_silent_in_a_pipe_and_where_somebody_else_reports(
+    tasks_of_every_kind: list[Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    events: list[str] = []
+    few: dict[str, Any] = {"max_steps": 1, "batch_size": 4}
+    for options in ({}, {"progress": False}, {"report": lambda event, facts: events.append(event)}):
+        bm.fit(build(tasks_of_every_kind), tasks_of_every_kind, **few, **options)
+        assert capsys.readouterr() == ("", "")
+    assert events[-1] == "end"
+    bm.fit(build(tasks_of_every_kind), tasks_of_every_kind, **few, progress=True)
+    assert "trained on 4 examples in" in capsys.readouterr().out
+
+
+def test_one_default_for_the_precision() -> None:
+    from brodmann.config import TrainingSection
+    from brodmann.pipeline.init import STARTER
+    from brodmann.training.options import Options
+
+    written = tomllib.loads(STARTER)["training"]["precision"]
+    assert written == TrainingSection().precision == Options().precision == "auto"

@@ -3,7 +3,8 @@ Table 8), after it (Table 3), and what became of the tasks it had."""
 
 from typing import Any
 
-from brodmann.reporting.blocks import Section, Table, counted, percent, points
+from brodmann.reporting.adaptation import ALIKE, advice_against_loss, loss_in_words, start_rows
+from brodmann.reporting.blocks import Section, Table, Words, counted, interval, percent, points
 from brodmann.reporting.record import Study
 
 
@@ -13,28 +14,22 @@ def section(study: Study) -> Section | None:
         return None
     found = run.measures["adaptation"]
     tasks = list(found["zero_shot"])
-    starts = list(dict.fromkeys(s for table in found["zero_shot"].values() for s in table))
-    rows: list[Any] = [
-        [
-            start,
-            *(
-                percent(found["zero_shot"][task].get(start, {}).get(found["metrics"][task]))
-                for task in tasks
-            ),
-        ]
-        for start in starts
-    ]
+    rows: list[Any] = [[start, *map(percent, scores)] for start, scores in start_rows(found)]
     after = found.get("scores", {}).get("validation", {})
     if after:
         rows.append(["after training", *(percent(after[task]["score"]) for task in tasks)])
     columns = ["start", *(f"{task}: {found['metrics'][task]} (%)" for task in tasks)]
     heads = "its own new output head" if found["head"] == "new" else "the start's output head"
     caption = f"New tasks on a trained model, started like each of its tasks, with {heads}."
-    blocks = [Table(columns, rows, caption)]
+    if found.get("alike"):
+        caption = f"New tasks on a trained model, with {heads}. {ALIKE}"
+    blocks: list[Any] = [Table(columns, rows, caption)]
     if "shares" in found:
         blocks.append(by_share(found, tasks))
     if found.get("old", {}).get("after"):
         blocks.append(old_tasks(found["old"]))
+        if lost := loss_in_words(found):
+            blocks.append(Words(f"{lost} {advice_against_loss(found)}"))
     return Section("new-tasks", "New tasks", blocks)
 
 
@@ -55,10 +50,14 @@ def by_share(found: dict[str, Any], tasks: list[str]) -> Table:
 
 
 def old_tasks(old: dict[str, Any]) -> Table:
+    ends = old.get("interval", {})
     rows = [
         [f"{task} ({old['metrics'][task]})", percent(before), percent(old["after"][task]),
-         points(old["after"][task] - before)]
+         points(old["after"][task] - before), interval(ends.get(task))]
         for task, before in old["before"].items()
     ]  # fmt: skip
-    caption = "The model's old tasks (%, validation) before and after the new ones were learnt."
-    return Table(("old task", "before", "after", "change"), rows, caption)
+    caption = (
+        "The model's old tasks (%, validation) before and after the new ones were learnt; the "
+        "interval is of the change, over examples."
+    )
+    return Table(("old task", "before", "after", "change", "95 % interval"), rows, caption)

@@ -77,13 +77,19 @@ def grouped(entries: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
 
 
 def costs(run: Record) -> list[tuple[str, float]]:
-    """Seconds of every phase; a phase measured again counts again."""
+    """Seconds of every phase; a phase measured again counts again.
+
+    Training is logged twice: its steps add up their own seconds, and each sitting's stage has the
+    whole time, evaluations included. The stages count, unless a killed sitting left none.
+    """
     phases: dict[str, float] = {}
-    timed = [entry["seconds"] for entry in run.entries("seconds") if "step" in entry]
-    if timed:
-        phases["training"] = max(timed)
+    steps = max((e["seconds"] for e in run.entries("seconds") if "step" in e), default=0.0)
+    if steps:
+        phases["training"] = 0.0  # comes first, wherever its stage stands in the log
     for entry in run.entries("stage"):
         phases[entry["stage"]] = phases.get(entry["stage"], 0.0) + entry["seconds"]
+    if steps:
+        phases["training"] = max(phases["training"], steps)
     return list(phases.items())
 
 

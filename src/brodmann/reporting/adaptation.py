@@ -1,0 +1,60 @@
+"""New tasks for a trained model: which old tasks they cost, and which starts are one and the same.
+
+Read by the page and by the terminal, so that both say the same.
+"""
+
+from typing import Any
+
+from brodmann.reporting.blocks import interval, listed, percent, points
+
+LOST = 0.02  # points of a score: a clear loss is at least this, with its interval below zero
+PARTS_OF_THEIR_OWN = ("ca_mtl", "adapters", "pals", "hmnet", "single")  # `like` copies them
+ALIKE = (
+    "Every start has the same score before training, so it is shown once: in the architecture "
+    "`shared` no part of the encoder belongs to one task, and `like` has nothing to copy."
+)
+
+
+def start_rows(found: dict[str, Any]) -> list[tuple[str, list[float | None]]]:
+    """(start, the new tasks' zero-shot scores); one row where all starts are the same model."""
+    tasks = list(found["zero_shot"])
+    starts = list(dict.fromkeys(s for table in found["zero_shot"].values() for s in table))
+    rows = [
+        (
+            start,
+            [found["zero_shot"][task].get(start, {}).get(found["metrics"][task]) for task in tasks],
+        )
+        for start in starts
+    ]
+    return [("before training", rows[0][1])] if found.get("alike") else rows
+
+
+def lost_tasks(found: dict[str, Any]) -> dict[str, str]:
+    """Old tasks that clearly lost by the new ones → how much, in words."""
+    old = found.get("old") or {}
+    lost = {}
+    for task, ends in (old.get("interval") or {}).items():
+        before, after = old["before"][task], old["after"][task]
+        if before - after >= LOST and ends[1] < 0:
+            lost[task] = (
+                f"{old['metrics'][task]} {percent(before)} → {percent(after)} %, "
+                f"{points(after - before)} points {interval(ends)}"
+            )
+    return lost
+
+
+def loss_in_words(found: dict[str, Any]) -> str:
+    """One sentence about the old tasks that clearly lost; empty where none did."""
+    told = [f"{task} ({words})" for task, words in lost_tasks(found).items()]
+    return f"Learning the new tasks cost old ones: {listed(told)}." if told else ""
+
+
+def advice_against_loss(found: dict[str, Any]) -> str:
+    """What keeps old tasks as they are."""
+    advice = "Set frozen = true in [adapt]: then only what belongs to the new tasks is trained"
+    if found.get("architecture") in PARTS_OF_THEIR_OWN:
+        return f"{advice}."
+    return (
+        f"{advice}, and old tasks stay as they are. If that learns too little, train the start "
+        "with an architecture that gives every task parts of its own (ca_mtl, adapters, pals)."
+    )
