@@ -74,8 +74,10 @@ def read_json(path: Path) -> dict[str, Any]:
         document = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise InputError(f"{path}: no such file") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # not JSON, not UTF-8, nested beyond measure
         raise InputError(f"{path}: not a JSON document ({error})") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
     version = document.get("schema_version") if isinstance(document, dict) else None
     if not isinstance(version, int):
         raise InputError(f"{path}: has no schema_version, so Brodmann did not write it")

@@ -2,6 +2,7 @@
 
 import difflib
 import errno
+import logging
 from collections.abc import Iterable
 
 
@@ -34,6 +35,15 @@ class Interrupted(BrodmannError):  # noqa: N818 (nothing went wrong)
 
     def __reduce__(self) -> tuple[type, tuple[str, int]]:
         return Interrupted, (str(self), self.exit_code - 128)  # it may come from another process
+
+
+def note(text: str) -> None:
+    """Tell the user something that stops nothing, from wherever it is noticed.
+
+    A record of the logger "brodmann": the command line shows it among the notes of a run, and
+    Python prints it as one line on stderr where nobody has asked for anything else.
+    """
+    logging.getLogger("brodmann").warning(text)
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

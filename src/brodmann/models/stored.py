@@ -14,6 +14,13 @@ from brodmann.artifacts import read_json, whole_file
 from brodmann.data.tasks import TaskSpec
 from brodmann.errors import InputError
 from brodmann.models import backbone as backbones
+from brodmann.models.foreign import (
+    NO_CODE,
+    asks_for_code,
+    check_config,
+    check_tokenizer,
+    reason_of,
+)
 
 if TYPE_CHECKING:
     from brodmann.models.multitask import MultiTaskModel
@@ -23,7 +30,6 @@ FORMAT = "brodmann multi-task model"
 
 def load_model(cls: type["MultiTaskModel"], folder: Path) -> "MultiTaskModel":
     """A model as `save_pretrained` wrote it."""
-    from safetensors import SafetensorError
     from safetensors.torch import load_file
     from transformers import AutoConfig, AutoTokenizer
 
@@ -36,20 +42,30 @@ def load_model(cls: type["MultiTaskModel"], folder: Path) -> "MultiTaskModel":
         specs = [TaskSpec.from_dict(values) for values in document["tasks"]]
         inner = dict(document["backbone"])
         config = AutoConfig.for_model(inner.pop("model_type"), **inner)
+        check_config(config, str(folder))
+        _check_attention(settings.attention)
         bare = backbones.build_bare(config, settings.attention, seed=0)
         part = "tokenizer.json"
         with backbones.quiet():
-            tokenizer = AutoTokenizer.from_pretrained(str(folder))
+            tokenizer = AutoTokenizer.from_pretrained(str(folder), trust_remote_code=False)
+        check_tokenizer(tokenizer, bare, str(folder))
         part = "model.safetensors"
         loaded = backbones.Backbone(settings.backbone, bare, tokenizer)
         model = cls(loaded, specs, replace(settings))
         model.load_state_dict(load_file(folder / "model.safetensors"))
-    except (OSError, KeyError, ValueError, TypeError, SafetensorError, RuntimeError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise InputError(f"{folder / part}: damaged or missing ({reason})") from error
     except ImportError as error:  # an implementation of attention that is not installed here
-        raise InputError(f"{folder}: {' '.join(str(error).split())[:200]}") from error
+        raise InputError(f"{folder}: {reason_of(error)}") from error
+    except Exception as error:  # transformers, tokenizers and safetensors have no error in common
+        if asks_for_code(error):
+            raise InputError(f"{folder}: {NO_CODE}") from error
+        raise InputError(f"{folder / part}: damaged or missing ({reason_of(error)})") from error
     return model.eval()
+
+
+def _check_attention(name: str | None) -> None:
+    """transformers takes a name with a slash for code on the hub, and runs it."""
+    if name is not None and "/" in name:
+        raise InputError(f"attention = '{name}' is code from the hub, which Brodmann never runs")
 
 
 def write_tensors(
