@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from brodmann.artifacts import whole_folder
+from brodmann.data.encoding import forget_last_call
 from brodmann.errors import InputError
 from brodmann.models.backbone import quiet
 from brodmann.models.families import REMOVED, removed_heads
@@ -117,6 +118,7 @@ def export_transformers(model: Any, task: str, folder: Path, *, zeroed: bool = F
     _refuse_foreign(folder)
     with whole_folder(folder) as temporary, quiet():
         stock.save_pretrained(temporary)
+        forget_last_call(model.tokenizer)
         model.tokenizer.save_pretrained(temporary)
 
 
@@ -160,6 +162,7 @@ def export_onnx(model: Any, task: str, folder: Path) -> float:
     examples = [_example_inputs(model, rows, length) for rows, length in ((2, 12), (3, 19))]
     axes = {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}
     with whole_folder(folder) as temporary, torch.no_grad(), _quiet_exporter():
+        forget_last_call(model.tokenizer)
         model.tokenizer.save_pretrained(temporary)
         furthest = 0.0
         try:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from brodmann.artifacts import whole_folder, write_json, write_text
 from brodmann.data.batches import Batch, Part
-from brodmann.data.encoding import Encoded, encode_task
+from brodmann.data.encoding import Encoded, encode_task, forget_last_call
 from brodmann.data.kinds import KINDS
 from brodmann.data.tasks import Example, Task, TaskSpec
 from brodmann.errors import InputError, did_you_mean
@@ -342,6 +342,7 @@ class MultiTaskModel(nn.Module):
         with whole_folder(target) as temporary:
             write_tensors(temporary / "model.safetensors", self.state_dict(), {"format": "pt"})
             write_json(temporary / "config.json", self._description())
+            forget_last_call(self.tokenizer)
             self.tokenizer.save_pretrained(temporary)
             write_text(temporary / "README.md", model_card(self, scores or {}))
 
