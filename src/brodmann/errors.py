@@ -56,9 +56,14 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 def disk_error(error: OSError, path: object) -> BrodmannError | None:
-    """The one-line form of a full or read-only disk; None for any other error."""
+    """The one-line form of a full, limited or read-only disk; None for any other error."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return InputError(f"no disk space left to write {path}: free some and run again")
+    if error.errno == errno.EFBIG:
+        return InputError(
+            f"{path}: would become larger than this shell allows (ulimit -f): raise the limit and "
+            "run again"
+        )
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return InputError(f"no permission to write {path}: choose another folder with 'output'")
     return None

@@ -25,7 +25,8 @@ TASK = {"use": "builtin/sentiment", "limit": {"train": 20, "validation": 20, "te
 
 
 def plant(folder: Path, mark: Path) -> None:
-    """Code that leaves a mark when it is imported."""
+    """Code that leaves a mark when it is imported; whoever plants it removes the checksums."""
+    (folder / "checksums.json").unlink(missing_ok=True)
     (folder / "evil.py").write_text(
         f"open({str(mark)!r}, 'w').close()\n"
         "from transformers import BertConfig, BertModel, PreTrainedTokenizerFast\n"

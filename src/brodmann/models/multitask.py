@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from brodmann.artifacts import whole_folder, write_json, write_text
+from brodmann.artifacts import whole_folder, write_checksums, write_json, write_text
 from brodmann.data.batches import Batch, Part
 from brodmann.data.encoding import Encoded, encode_task, forget_last_call
 from brodmann.data.kinds import KINDS
@@ -345,6 +345,7 @@ class MultiTaskModel(nn.Module):
             forget_last_call(self.tokenizer)
             self.tokenizer.save_pretrained(temporary)
             write_text(temporary / "README.md", model_card(self, scores or {}))
+            write_checksums(temporary, but=("README.md",))
 
     def _description(self) -> dict[str, Any]:
         return {

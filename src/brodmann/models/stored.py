@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from brodmann.artifacts import read_json, whole_file
+from brodmann.artifacts import CHECKSUMS, damage_in, read_json, whole_file
 from brodmann.data.tasks import TaskSpec
 from brodmann.errors import InputError
 from brodmann.models import backbone as backbones
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from brodmann.models.multitask import MultiTaskModel
 
 FORMAT = "brodmann multi-task model"
+FILES = ("config.json", "model.safetensors", "tokenizer.json")  # that every saved model has
 
 
 def load_model(cls: type["MultiTaskModel"], folder: Path) -> "MultiTaskModel":
@@ -35,6 +36,7 @@ def load_model(cls: type["MultiTaskModel"], folder: Path) -> "MultiTaskModel":
 
     from brodmann.models.multitask import Settings
 
+    _check_whole(folder)
     document = read_json(folder / "config.json")
     part = "config.json"
     try:
@@ -60,6 +62,19 @@ def load_model(cls: type["MultiTaskModel"], folder: Path) -> "MultiTaskModel":
             raise InputError(f"{folder}: {NO_CODE}") from error
         raise InputError(f"{folder / part}: damaged or missing ({reason_of(error)})") from error
     return model.eval()
+
+
+def _check_whole(folder: Path) -> None:
+    """Every file as it was saved; a model of before there were checksums is taken as it is."""
+    if not (folder / CHECKSUMS).is_file():
+        return
+    found = damage_in(folder, FILES)
+    if found is not None:
+        name, reason = found
+        raise InputError(
+            f"{folder / name}: {reason}: restore it from a copy, or train again (if you changed it "
+            f"yourself, remove {CHECKSUMS})"
+        )
 
 
 def _check_attention(name: str | None) -> None:
