@@ -215,3 +215,21 @@ def test_weights_that_do_not_fit_on_the_disk(
         write_tensors(path, {"a": torch.zeros(3)})
     assert load_file(path)["a"].tolist() == [1, 1, 1]
     assert [p.name for p in tmp_path.iterdir()] == ["model.safetensors"]
+
+
+def test_a_tokenizer_that_does_not_fit_on_the_disk(tiny_model: Any, tmp_path: Path) -> None:
+    """tokenizers raises a bare Exception, with the system's error in its words."""
+
+    class Full:
+        def save_pretrained(self, folder: Path) -> None:
+            raise Exception("No space left on device (os error 28)")
+
+    model = type(tiny_model).__new__(type(tiny_model))
+    model.__dict__.update(tiny_model.__dict__)
+    model.tokenizer = Full()
+    with pytest.raises(InputError) as error:
+        model.save_pretrained(tmp_path / "m")
+    assert str(error.value) == (
+        f"no disk space left to write {tmp_path / 'm'}: free some and run again"
+    )
+    assert list(tmp_path.iterdir()) == []

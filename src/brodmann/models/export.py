@@ -17,10 +17,10 @@ import torch
 from torch import Tensor, nn
 
 from brodmann.artifacts import whole_folder
-from brodmann.data.encoding import forget_last_call
 from brodmann.errors import InputError
 from brodmann.models.backbone import quiet
 from brodmann.models.families import REMOVED, removed_heads
+from brodmann.models.stored import system_errors, write_tokenizer
 from brodmann.models.task_heads import TaskHead
 from brodmann.models.trained_gates import folded
 
@@ -117,9 +117,9 @@ def export_transformers(model: Any, task: str, folder: Path, *, zeroed: bool = F
     stock = stock_model(model, task, zeroed=zeroed)
     _refuse_foreign(folder)
     with whole_folder(folder) as temporary, quiet():
-        stock.save_pretrained(temporary)
-        forget_last_call(model.tokenizer)
-        model.tokenizer.save_pretrained(temporary)
+        with system_errors():
+            stock.save_pretrained(temporary)
+        write_tokenizer(model.tokenizer, temporary)
 
 
 def _refuse_foreign(folder: Path) -> None:
@@ -162,8 +162,7 @@ def export_onnx(model: Any, task: str, folder: Path) -> float:
     examples = [_example_inputs(model, rows, length) for rows, length in ((2, 12), (3, 19))]
     axes = {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}
     with whole_folder(folder) as temporary, torch.no_grad(), _quiet_exporter():
-        forget_last_call(model.tokenizer)
-        model.tokenizer.save_pretrained(temporary)
+        write_tokenizer(model.tokenizer, temporary)
         furthest = 0.0
         try:
             program = torch.onnx.export(

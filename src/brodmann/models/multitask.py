@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from brodmann.artifacts import whole_folder, write_checksums, write_json, write_text
 from brodmann.data.batches import Batch, Part
-from brodmann.data.encoding import Encoded, encode_task, forget_last_call
+from brodmann.data.encoding import Encoded, encode_task
 from brodmann.data.kinds import KINDS
 from brodmann.data.tasks import Example, Task, TaskSpec
 from brodmann.errors import InputError, did_you_mean
@@ -23,7 +23,13 @@ from brodmann.models import ARCHITECTURES
 from brodmann.models import backbone as backbones
 from brodmann.models.checkpointing import enable_checkpointing
 from brodmann.models.families import bare_models
-from brodmann.models.stored import FORMAT, is_model_folder, load_model, write_tensors
+from brodmann.models.stored import (
+    FORMAT,
+    is_model_folder,
+    load_model,
+    write_tensors,
+    write_tokenizer,
+)
 from brodmann.models.task_context import checkpoint_contexts
 from brodmann.models.task_heads import TaskHead, check_shared, module_key, new_head, same_form
 from brodmann.models.trained_gates import check_gates, gates_for, through
@@ -342,8 +348,7 @@ class MultiTaskModel(nn.Module):
         with whole_folder(target) as temporary:
             write_tensors(temporary / "model.safetensors", self.state_dict(), {"format": "pt"})
             write_json(temporary / "config.json", self._description())
-            forget_last_call(self.tokenizer)
-            self.tokenizer.save_pretrained(temporary)
+            write_tokenizer(self.tokenizer, temporary)
             write_text(temporary / "README.md", model_card(self, scores or {}))
             write_checksums(temporary, but=("README.md",))
 

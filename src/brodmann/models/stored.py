@@ -1,16 +1,18 @@
 """Trained models on disk: whether a folder holds one, reading and writing it, telling two apart."""
 
+import contextlib
 import hashlib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
 from brodmann.artifacts import CHECKSUMS, damage_in, read_json, whole_file
+from brodmann.data.encoding import forget_last_call
 from brodmann.data.tasks import TaskSpec
 from brodmann.errors import InputError
 from brodmann.models import backbone as backbones
@@ -87,19 +89,32 @@ def write_tensors(
     path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None
 ) -> None:
     """From where they lie, without a copy: the moments of a large model may not fit twice."""
-    from safetensors import SafetensorError
     from safetensors.torch import save_file
 
     with whole_file(path) as temporary:
         temporary.touch()
         mode = temporary.stat().st_mode  # as any file here: safetensors' are for their owner alone
-        try:
+        with system_errors():
             save_file({k: v.contiguous() for k, v in tensors.items()}, temporary, metadata)
-        except SafetensorError as error:  # it only has the system's error in its words
-            if (number := re.search(r"\(os error (\d+)\)", str(error))) is None:
-                raise
-            raise OSError(int(number[1]), os.strerror(int(number[1]))) from error
         temporary.chmod(mode)
+
+
+@contextlib.contextmanager
+def system_errors() -> Iterator[None]:
+    """Raise the system's error (a full disk) where a library only has it in its words."""
+    try:
+        yield
+    except Exception as error:  # safetensors has one of its own, tokenizers raises a bare one
+        if (number := re.search(r"\(os error (\d+)\)", str(error))) is None:
+            raise
+        raise OSError(int(number[1]), os.strerror(int(number[1]))) from error
+
+
+def write_tokenizer(tokenizer: Any, folder: Path) -> None:
+    """The tokenizer's files, without what the last call has left in it."""
+    forget_last_call(tokenizer)
+    with system_errors():
+        tokenizer.save_pretrained(folder)
 
 
 def weights_digest(state: Mapping[str, Tensor]) -> str:
