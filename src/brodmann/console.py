@@ -3,14 +3,15 @@
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.live import Live
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.segment import Segment
 from rich.table import Table
 
 from brodmann.console_plan import (
@@ -35,11 +36,24 @@ from brodmann.console_tables import (
     transfer_parts,
     zero_shot_table,
 )
+from brodmann.errors import visible
 from brodmann.results import parameters_in_words
 
 
 class LastingConsole(Console):
-    """When nobody reads the output any more (`| head`), the run goes on unseen."""
+    """When nobody reads the output any more (`| head`), the run goes on unseen.
+
+    Text from files (labels, columns, paths) cannot send commands to the terminal.
+    """
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            if segment.control:
+                yield segment  # rich's own: where a bar is drawn
+            else:
+                yield Segment(visible(segment.text), segment.style)
 
     def on_broken_pipe(self) -> None:
         self.quiet = True

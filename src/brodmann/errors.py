@@ -3,6 +3,7 @@
 import difflib
 import errno
 import logging
+import re
 from collections.abc import Iterable
 
 
@@ -44,6 +45,15 @@ def note(text: str) -> None:
     Python prints it as one line on stderr where nobody has asked for anything else.
     """
     logging.getLogger("brodmann").warning(text)
+
+
+# Control characters but tab and line break, and those that turn the direction of writing.
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def visible(text: str) -> str:
+    """Show control characters as JSON escapes: no name from a file may steer a terminal."""
+    return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -18,6 +18,7 @@ from brodmann.cli.shared import (
     loaded,
     view,
 )
+from brodmann.errors import visible
 
 
 @app.command()
@@ -90,7 +91,7 @@ def predict(
     answered = 0
     plain = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
     for answer in answers(loaded, task, inputs):
-        print(json.dumps(answer, ensure_ascii=not plain), flush=True)
+        print(visible(json.dumps(answer, ensure_ascii=not plain)), flush=True)
         answered += 1
     if not answered:
         complain("no input: nothing to answer")

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from brodmann import __version__
-from brodmann.errors import InputError, did_you_mean
+from brodmann.errors import InputError, did_you_mean, visible
 
 app = typer.Typer(
     name="brodmann",
@@ -42,7 +42,7 @@ Json = Annotated[bool, typer.Option("--json", help="print JSON for a program to 
 def complain(text: str) -> None:
     # Of the processes on a machine one speaks; a message is one line however long.
     if int(os.environ.get("LOCAL_RANK", "0")) <= 0:
-        print(f"brodmann: {' '.join(text.split())}", file=sys.stderr)
+        print(f"brodmann: {visible(' '.join(text.split()))}", file=sys.stderr)
 
 
 @contextmanager
@@ -125,9 +125,9 @@ def check_model_folder(model: Path) -> None:
 
 
 def print_table(table: Any) -> None:
-    from rich.console import Console
+    from brodmann.console import LastingConsole
 
-    Console().print(table)
+    LastingConsole().print(table)
 
 
 @app.callback(invoke_without_command=True)
