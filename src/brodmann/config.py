@@ -14,7 +14,7 @@ from brodmann.artifacts import digest
 from brodmann.data.description import Section, TaskDescription, checked
 from brodmann.errors import InputError
 
-PositiveInt = Annotated[int, Field(gt=0)]
+PositiveInt = Annotated[int, Field(gt=0, le=10**9)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Seed = Annotated[int, Field(ge=0, lt=2**31)]
 
@@ -26,8 +26,8 @@ class ModelSection(Section):
     architecture: str = "shared"
     parameters: dict[str, Any] = Field(default_factory=dict)  # of the architecture
     freeze: Literal["encoder"] | Share = 0.0
-    max_length: Annotated[int, Field(ge=16)] = 128
-    stride: Annotated[int, Field(ge=0)] = 32
+    max_length: Annotated[int, Field(ge=16, le=10**9)] = 128
+    stride: Annotated[int, Field(ge=0, le=10**9)] = 32
     dropout: Annotated[float, Field(ge=0, lt=1)] | None = None
     attention: Literal["eager", "sdpa", "flash_attention_2"] | None = None
     gates: Literal["trained", "mask"] | None = Field(None, description="on heads, saved with them")
@@ -79,8 +79,8 @@ class DissociationSection(Section):
 
     alpha: Annotated[float, Field(gt=0, le=1)] = 0.3
     curve: list[Annotated[float, Field(gt=0, le=1)]] = Field(default_factory=list)
-    draws: Annotated[int, Field(ge=0)] = 20
-    resamples: Annotated[int, Field(ge=0)] = 2000
+    draws: Annotated[int, Field(ge=0, le=10_000)] = 20
+    resamples: Annotated[int, Field(ge=0, le=1_000_000)] = 2000
 
 
 class SpecializeSection(Section):
@@ -170,7 +170,7 @@ class MetaSection(Section):
     against: list[Literal["pretrained", "multitask"]] = Field(["pretrained", "multitask"])
     seeds: PositiveInt = 3
     shots: list[PositiveInt] = Field([16], min_length=1)
-    curve: list[Annotated[int, Field(ge=0)]] = Field([0, 1, 3, 10], min_length=1)
+    curve: list[Annotated[int, Field(ge=0, le=10**9)]] = Field([0, 1, 3, 10], min_length=1)
     rates: list[Annotated[float, Field(gt=0)]] = Field([0.1], min_length=1)
 
 

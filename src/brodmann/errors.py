@@ -4,7 +4,7 @@ import difflib
 import errno
 import logging
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 class BrodmannError(Exception):
@@ -56,13 +56,22 @@ def visible(text: str) -> str:
     return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
+MOST_SHOWN = 50  # words that a message lists
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """`; did you mean 'x'?` for a near miss, else the known words, else nothing."""
     known = list(known)
     near = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
     if near:
         return f"; did you mean '{near[0]}'?"
-    return f"; known: {', '.join(known)}" if known else ""
+    return f"; known: {listed_words(known)}" if known else ""
+
+
+def listed_words(words: Sequence[str]) -> str:
+    """All of them, or the first few and how many more there are."""
+    more = f" and {len(words) - MOST_SHOWN:,} more" if len(words) > MOST_SHOWN else ""
+    return ", ".join(words[:MOST_SHOWN]) + more
 
 
 def disk_error(error: OSError, path: object) -> BrodmannError | None:

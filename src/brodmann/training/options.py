@@ -14,6 +14,8 @@ from brodmann.training.aggregation import check_aggregation
 from brodmann.training.iat import IAT
 from brodmann.training.schedule import SCHEDULES
 
+MOST = 10**9  # of anything that is counted
+
 
 @dataclass
 class Options:
@@ -76,6 +78,8 @@ def checked_options(options: Mapping[str, Any]) -> Options:
             raise InputError(f"{name} = {getattr(chosen, name)!r}: expected a number")
         if not getattr(chosen, name) > 0:
             raise InputError(f"{name} = {getattr(chosen, name)}: expected a number above 0")
+        if getattr(chosen, name) > MOST:
+            raise InputError(f"{name} = {getattr(chosen, name)}: expected at most {MOST:,}")
     if not 0 <= chosen.seed < 2**31:
         raise InputError(f"seed = {chosen.seed}: expected a whole number from 0 to 2147483647")
     if not 0 <= chosen.warmup <= 1:
