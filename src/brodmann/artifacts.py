@@ -4,6 +4,7 @@ A leaf: every package may import it, it imports none of them and loads no torch.
 """
 
 import contextlib
+import errno
 import hashlib
 import io
 import json
@@ -13,7 +14,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,8 @@ from brodmann.errors import FolderBusyError, InputError, disk_error
 Array = NDArray[Any]
 
 SCHEMA_VERSION = 1
+CHECKSUMS = "checksums.json"
+LOCK = ".lock"
 
 
 @contextlib.contextmanager
@@ -35,9 +38,9 @@ def whole_file(path: Path) -> Iterator[Path]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield temporary
-        with open(temporary, "rb+") as file:
-            os.fsync(file.fileno())
+        _sync(temporary)
         temporary.replace(path)
+        _sync(path.parent)
     except OSError as error:
         if (known := disk_error(error, path)) is not None:
             raise known from error
@@ -45,6 +48,22 @@ def whole_file(path: Path) -> Iterator[Path]:
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)  # what is left of it when the block did not end well
+
+
+def _sync(path: Path) -> None:
+    """Flush a file, or the entries of a folder: else what was renamed may be gone after a power
+    cut."""
+    folder = path.is_dir()
+    if folder and os.name == "nt":  # a folder cannot be opened there
+        return
+    descriptor = os.open(path, os.O_RDONLY if folder else os.O_RDWR)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if not folder or error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some network disks
+            raise
+    finally:
+        os.close(descriptor)
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -74,8 +93,10 @@ def read_json(path: Path) -> dict[str, Any]:
         document = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise InputError(f"{path}: no such file") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # not JSON, not UTF-8, nested beyond measure
         raise InputError(f"{path}: not a JSON document ({error})") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
     version = document.get("schema_version") if isinstance(document, dict) else None
     if not isinstance(version, int):
         raise InputError(f"{path}: has no schema_version, so Brodmann did not write it")
@@ -105,6 +126,62 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     return found
 
 
+def append_lines(path: Path, entries: Iterable[Mapping[str, Any]]) -> None:
+    """Add one JSON object per line to a log: all of them or, on a full disk, none."""
+    content = "".join(json.dumps(entry) + "\n" for entry in entries).encode()
+    try:
+        with open(path, "ab+", buffering=0) as file:
+            before = file.seek(0, os.SEEK_END)
+            if before and (file.seek(before - 1), file.read(1))[1] != b"\n":
+                content = b"\n" + content  # a kill has cut the last line in half
+            left = memoryview(content)
+            try:
+                while left:
+                    left = left[file.write(left) or 0 :]
+            except OSError:
+                with contextlib.suppress(OSError):  # what stopped the writing is to be said
+                    file.truncate(before)
+                raise
+    except OSError as error:
+        if (known := disk_error(error, path)) is not None:
+            raise known from error
+        raise
+
+
+def checksum(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def write_checksums(folder: Path, *, but: Collection[str] = ()) -> None:
+    """Write the SHA-256 of every file in the folder, except those that people may edit."""
+    names = sorted(path.name for path in folder.iterdir() if path.name not in (CHECKSUMS, *but))
+    write_json(folder / CHECKSUMS, {"files": {name: checksum(folder / name) for name in names}})
+
+
+def damage_in(folder: Path, expected: Iterable[str]) -> tuple[str, str] | None:
+    """The first file that is not as it was written, and what is wrong with it.
+
+    `expected` must be among the files that have a checksum: a list that lost an entry is damaged.
+    """
+    try:
+        sums = read_json(folder / CHECKSUMS).get("files")
+    except InputError as error:
+        return CHECKSUMS, str(error).removeprefix(f"{folder / CHECKSUMS}: ")
+    if not isinstance(sums, dict):
+        return CHECKSUMS, "has no table 'files'"
+    for name in expected:
+        if name not in sums:
+            return CHECKSUMS, f"does not list {name}"
+    for name, stored in sums.items():
+        try:
+            if checksum(folder / name) != stored:
+                return name, "does not match its checksum"
+        except (OSError, ValueError) as error:
+            return name, "missing" if isinstance(error, FileNotFoundError) else str(error)
+    return None
+
+
 @contextlib.contextmanager
 def whole_folder(path: Path) -> Iterator[Path]:
     """A temporary folder that becomes `path` when the block ends well, and vanishes otherwise."""
@@ -114,14 +191,18 @@ def whole_folder(path: Path) -> Iterator[Path]:
     try:
         temporary.mkdir(parents=True)
         yield temporary
+        for inner in (*temporary.rglob("*"), temporary):
+            _sync(inner)
         if path.exists():
             # A filled folder cannot be replaced: the old one steps aside first.
             aside = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.old")
             path.replace(aside)
             temporary.replace(path)
+            _sync(path.parent)
             shutil.rmtree(aside)
         else:
             temporary.replace(path)
+            _sync(path.parent)
     except OSError as error:
         shutil.rmtree(temporary, ignore_errors=True)
         if (known := disk_error(error, path)) is not None:
@@ -133,12 +214,18 @@ def whole_folder(path: Path) -> Iterator[Path]:
 
 
 def sweep_leftovers(folder: Path) -> None:
-    """Remove what a killed process left under temporary names (the caller holds the lock)."""
-    for leftover in filter(is_leftover, list(folder.iterdir())):
-        if leftover.is_dir():
-            shutil.rmtree(leftover, ignore_errors=True)
-        else:
-            leftover.unlink(missing_ok=True)
+    """Remove what a killed process left under temporary names (the caller holds the lock).
+
+    Folders inside are swept too, except those with a lock of their own: they are other runs.
+    """
+    for path in list(folder.iterdir()):
+        if is_leftover(path):
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+        elif path.is_dir() and not path.is_symlink() and not (path / LOCK).is_file():
+            sweep_leftovers(path)
 
 
 def is_leftover(path: Path) -> bool:
@@ -148,12 +235,15 @@ def is_leftover(path: Path) -> bool:
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold the folder's lock; the operating system frees it when the process dies."""
+    """Hold the folder's lock; the operating system frees it when the process dies.
+
+    What a process that died has left under temporary names is removed.
+    """
     from filelock import FileLock, Timeout
 
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(folder / ".lock", timeout=0)
+        lock = FileLock(folder / LOCK, timeout=0)
         lock.acquire()
     except Timeout:
         raise FolderBusyError(
@@ -164,6 +254,7 @@ def locked(folder: Path) -> Iterator[None]:
             raise known from error
         raise InputError(f"{folder}: cannot be used as a run folder ({error})") from None
     try:
+        sweep_leftovers(folder)
         yield
     finally:
         lock.release()

@@ -14,7 +14,7 @@ from brodmann.artifacts import digest
 from brodmann.data.description import Section, TaskDescription, checked
 from brodmann.errors import InputError
 
-PositiveInt = Annotated[int, Field(gt=0)]
+PositiveInt = Annotated[int, Field(gt=0, le=10**9)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Seed = Annotated[int, Field(ge=0, lt=2**31)]
 
@@ -29,8 +29,8 @@ class ModelSection(Section):
     output_heads: Literal["fitted"] | None = Field(
         None, description='fitted to convergence instead of trained; needs freeze = "encoder"'
     )
-    max_length: Annotated[int, Field(ge=16)] = 128
-    stride: Annotated[int, Field(ge=0)] = 32
+    max_length: Annotated[int, Field(ge=16, le=10**9)] = 128
+    stride: Annotated[int, Field(ge=0, le=10**9)] = 32
     dropout: Annotated[float, Field(ge=0, lt=1)] | None = None
     attention: Literal["eager", "sdpa", "flash_attention_2"] | None = None
     gates: Literal["trained", "mask"] | None = Field(None, description="on heads, saved with them")
@@ -102,8 +102,8 @@ class DissociationSection(Section):
 
     alpha: Annotated[float, Field(gt=0, le=1)] = 0.3
     curve: list[Annotated[float, Field(gt=0, le=1)]] = Field(default_factory=list)
-    draws: Annotated[int, Field(ge=0)] = 20
-    resamples: Annotated[int, Field(ge=0)] = 2000
+    draws: Annotated[int, Field(ge=0, le=10_000)] = 20
+    resamples: Annotated[int, Field(ge=0, le=1_000_000)] = 2000
 
 
 class SpecializeSection(Section):
@@ -208,7 +208,7 @@ class MetaSection(Section):
     seeds: PositiveInt = 3
     draws: PositiveInt = Field(20, description="support sets of an unseen pair, of every seed")
     shots: list[PositiveInt] = Field([16], min_length=1)
-    curve: list[Annotated[int, Field(ge=0)]] = Field([0, 1, 3, 10], min_length=1)
+    curve: list[Annotated[int, Field(ge=0, le=10**9)]] = Field([0, 1, 3, 10], min_length=1)
     rates: list[Annotated[float, Field(gt=0)]] = Field([0.1], min_length=1)
 
 

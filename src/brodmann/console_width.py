@@ -8,7 +8,7 @@ pipe has no width: tables keep one line per row there, and lines are not broken 
 import copy
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -16,13 +16,28 @@ import rich.table
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.measure import Measurement
 from rich.padding import Padding
+from rich.segment import Segment
 from rich.text import Text
+
+from brodmann.errors import visible
 
 UNLIMITED = 10_000  # letters of a line
 
 
 class LastingConsole(Console):
-    """When nobody reads the output any more (`| head`), the run goes on unseen."""
+    """When nobody reads the output any more (`| head`), the run goes on unseen.
+
+    Text from files (labels, columns, paths) cannot send commands to the terminal.
+    """
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            if segment.control:
+                yield segment  # rich's own: where a bar is drawn
+            else:
+                yield Segment(visible(segment.text), segment.style)
 
     def on_broken_pipe(self) -> None:
         self.quiet = True

@@ -2,7 +2,9 @@
 
 import difflib
 import errno
-from collections.abc import Iterable
+import logging
+import re
+from collections.abc import Iterable, Sequence
 
 
 class BrodmannError(Exception):
@@ -36,19 +38,51 @@ class Interrupted(BrodmannError):  # noqa: N818 (nothing went wrong)
         return Interrupted, (str(self), self.exit_code - 128)  # it may come from another process
 
 
+def note(text: str) -> None:
+    """Tell the user something that stops nothing, from wherever it is noticed.
+
+    A record of the logger "brodmann": the command line shows it among the notes of a run, and
+    Python prints it as one line on stderr where nobody has asked for anything else.
+    """
+    logging.getLogger("brodmann").warning(text)
+
+
+# Control characters but tab and line break, and those that turn the direction of writing.
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def visible(text: str) -> str:
+    """Show control characters as JSON escapes: no name from a file may steer a terminal."""
+    return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+MOST_SHOWN = 50  # words that a message lists
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """`; did you mean 'x'?` for a near miss, else the known words, else nothing."""
     known = list(known)
     near = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
     if near:
         return f"; did you mean '{near[0]}'?"
-    return f"; known: {', '.join(known)}" if known else ""
+    return f"; known: {listed_words(known)}" if known else ""
+
+
+def listed_words(words: Sequence[str]) -> str:
+    """All of them, or the first few and how many more there are."""
+    more = f" and {len(words) - MOST_SHOWN:,} more" if len(words) > MOST_SHOWN else ""
+    return ", ".join(words[:MOST_SHOWN]) + more
 
 
 def disk_error(error: OSError, path: object) -> BrodmannError | None:
-    """The one-line form of a full or read-only disk; None for any other error."""
+    """The one-line form of a full, limited or read-only disk; None for any other error."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return InputError(f"no disk space left to write {path}: free some and run again")
+    if error.errno == errno.EFBIG:
+        return InputError(
+            f"{path}: would become larger than this shell allows (ulimit -f): raise the limit and "
+            "run again"
+        )
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return InputError(f"no permission to write {path}: choose another folder with 'output'")
     return None

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,90 @@ def test_leftovers_of_a_killed_process_are_swept(tmp_path: Path) -> None:
     (tmp_path / "kept").write_text("whole")
     artifacts.sweep_leftovers(tmp_path)
     assert [p.name for p in tmp_path.iterdir()] == ["kept"]
+
+
+def test_leftovers_are_swept_in_folders_of_the_run_but_not_in_other_runs(tmp_path: Path) -> None:
+    for folder in ("figures", "seed-0/meta", "arm"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / ".heads.svg.1234abcd.tmp").write_text("half")
+        (tmp_path / folder / ".model.1234abcd.old").mkdir()
+        (tmp_path / folder / "kept").write_text("whole")
+    (tmp_path / "arm" / ".lock").touch()  # a run of its own, which may be at work
+    with artifacts.locked(tmp_path):
+        found = sorted(
+            str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.name != ".lock"
+        )
+    assert found == [
+        "arm", "arm/.heads.svg.1234abcd.tmp", "arm/.model.1234abcd.old", "arm/kept", "figures",
+        "figures/kept", "seed-0", "seed-0/meta", "seed-0/meta/kept",
+    ]  # fmt: skip
+
+
+def test_folders_are_flushed_after_files_are_renamed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a power cut could undo the rename, or leave an empty file under the final name."""
+    done: list[str] = []
+    sync, replace = os.fsync, Path.replace
+
+    def name(path: Path | str) -> str:
+        return re.sub(r"\.[0-9a-f]{8}\.", ".*.", Path(path).name)
+
+    def synced(descriptor: int) -> None:
+        done.append(f"sync {name(Path(f'/proc/self/fd/{descriptor}').readlink())}")
+        sync(descriptor)
+
+    def renamed(self: Path, target: Path) -> Path:
+        done.append(f"{name(self)} to {name(target)}")
+        return replace(self, target)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(Path, "replace", renamed)
+    folder = tmp_path / "run"
+    artifacts.write_text(folder / "a.txt", "x")
+    assert done == ["sync .a.txt.*.tmp", ".a.txt.*.tmp to a.txt", "sync run"]
+    done.clear()
+    with artifacts.whole_folder(folder / "model") as temporary:
+        (temporary / "b").write_text("written by somebody else, who does not flush")
+    assert done == [
+        "sync b", "sync .model.*.tmp", ".model.*.tmp to model", "sync run",
+    ]  # fmt: skip
+
+
+def test_a_log_takes_whole_lines_or_none(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    artifacts.append_lines(log, [{"step": 1}, {"step": 2}])
+    with open(log, "ab") as file:
+        file.write(b'{"step": 3, "lo')  # a kill
+    artifacts.append_lines(log, [{"step": 4}])
+    assert [entry["step"] for entry in artifacts.read_lines(log)] == [1, 2, 4]
+
+
+def test_a_log_on_a_full_disk_keeps_what_it_had(tmp_path: Path) -> None:
+    """A limit of the shell stands for it: the first bytes fit, the rest does not."""
+    import subprocess
+    import sys
+
+    log = tmp_path / "log.jsonl"
+    script = f"""
+from pathlib import Path
+from brodmann.artifacts import append_lines
+append_lines(Path({str(log)!r}), [{{"step": 1}}])
+try:
+    append_lines(Path({str(log)!r}), [{{"text": "x" * 5000}}])
+except ValueError as error:
+    print(error)
+"""
+    command = f"ulimit -f 1; exec {sys.executable} -c '{script.replace(chr(39), chr(34))}'"
+    finished = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    assert (finished.stdout, finished.stderr) == (
+        f"{log}: would become larger than this shell allows (ulimit -f): raise the limit and run "
+        "again\n",
+        "",
+    )
+    assert log.read_text() == '{"step": 1}\n'
+    with pytest.raises(InputError, match=r"^no disk space left to write /dev/full: free some"):
+        artifacts.append_lines(Path("/dev/full"), [{"step": 1}])
 
 
 def test_a_locked_folder_is_refused(tmp_path: Path) -> None:
@@ -130,3 +215,21 @@ def test_weights_that_do_not_fit_on_the_disk(
         write_tensors(path, {"a": torch.zeros(3)})
     assert load_file(path)["a"].tolist() == [1, 1, 1]
     assert [p.name for p in tmp_path.iterdir()] == ["model.safetensors"]
+
+
+def test_a_tokenizer_that_does_not_fit_on_the_disk(tiny_model: Any, tmp_path: Path) -> None:
+    """tokenizers raises a bare Exception, with the system's error in its words."""
+
+    class Full:
+        def save_pretrained(self, folder: Path) -> None:
+            raise Exception("No space left on device (os error 28)")
+
+    model = type(tiny_model).__new__(type(tiny_model))
+    model.__dict__.update(tiny_model.__dict__)
+    model.tokenizer = Full()
+    with pytest.raises(InputError) as error:
+        model.save_pretrained(tmp_path / "m")
+    assert str(error.value) == (
+        f"no disk space left to write {tmp_path / 'm'}: free some and run again"
+    )
+    assert list(tmp_path.iterdir()) == []

@@ -31,6 +31,7 @@ from brodmann.errors import InputError
 from brodmann.results import LOWER_IS_BETTER, Dissociation, Head, HeadScores, share_of
 
 LEVEL = 0.95
+MOST_DRAWS = 10_000  # each reads every example once more
 FEWEST_DEFINED = 0.95  # share of the resamples in which a D must exist to have an interval
 Progress = Callable[[int], None]
 
@@ -139,8 +140,8 @@ def _check(
         raise InputError(
             "the scores were measured on a model with other heads: measure importance again"
         )
-    if draws < 0:
-        raise InputError(f"draws = {draws}: expected 0 or more (20 for a test)")
+    if not 0 <= draws <= MOST_DRAWS:
+        raise InputError(f"draws = {draws}: expected 0 to {MOST_DRAWS:,} (20 for a test)")
     for task in tasks:
         scores.of(task.name)
         if split not in task.splits:

@@ -1,5 +1,6 @@
 """The `brodmann` command. Heavy imports stand inside the commands, so that --help is quick."""
 
+import io
 import os
 import sys
 
@@ -22,6 +23,10 @@ STOPPED = "stopped: what was finished is kept, the same command goes on from the
 
 def main() -> None:
     """Run the command; what a user can mend is one line on stderr, never a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A terminal or a pipe that is not UTF-8 shows \u2192 for an arrow; the run goes on.
+            stream.reconfigure(errors="backslashreplace")
     try:
         code = app(standalone_mode=False)  # typer's own messages are several lines in a box
         sys.stdout.flush()

@@ -18,6 +18,7 @@ from brodmann.cli.shared import (
     loaded,
     view,
 )
+from brodmann.errors import visible
 
 
 @app.command()
@@ -88,8 +89,9 @@ def predict(
     if task is not None:
         loaded.spec(task)
     answered = 0
+    plain = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
     for answer in answers(loaded, task, inputs):
-        print(json.dumps(answer, ensure_ascii=False), flush=True)
+        print(visible(json.dumps(answer, ensure_ascii=not plain)), flush=True)
         answered += 1
     if not answered:
         complain("no input: nothing to answer")

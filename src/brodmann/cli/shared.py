@@ -1,8 +1,9 @@
 """What the commands share: the application, their common options, how they speak."""
 
+import logging
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from brodmann import __version__
-from brodmann.errors import InputError, did_you_mean
+from brodmann.errors import InputError, did_you_mean, visible
 
 app = typer.Typer(
     name="brodmann",
@@ -41,23 +42,48 @@ Json = Annotated[bool, typer.Option("--json", help="print JSON for a program to 
 def complain(text: str) -> None:
     # Of the processes on a machine one speaks; a message is one line however long.
     if int(os.environ.get("LOCAL_RANK", "0")) <= 0:
-        print(f"brodmann: {' '.join(text.split())}", file=sys.stderr)
+        print(f"brodmann: {visible(' '.join(text.split()))}", file=sys.stderr)
 
 
 @contextmanager
 def view(as_json: bool) -> Iterator[Any]:
     """The report function of a run: a live view, or nothing where a program reads or rank > 0."""
-    if as_json or int(os.environ.get("RANK", "0")) != 0:
-        yield lambda event, facts: None
+    if int(os.environ.get("RANK", "0")) != 0:
+        with noted(lambda text: None):
+            yield lambda event, facts: None
+        return
+    if as_json:
+        with noted(lambda text: complain(f"note: {text}")):
+            yield lambda event, facts: None
         return
     from brodmann.console import RunView
     from brodmann.console_width import LastingConsole
 
     view = RunView(LastingConsole())
     try:
-        yield view
+        with noted(lambda text: view("note", {"text": text})):
+            yield view
     finally:
         view.close()
+
+
+@contextmanager
+def noted(say: Callable[[str], None]) -> Iterator[None]:
+    """Pass what `errors.note` is told on to `say`, for the length of the block."""
+
+    class Notes(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            say(record.getMessage())
+
+    logger, handler = logging.getLogger("brodmann"), Notes()
+    before = logger.propagate
+    logger.addHandler(handler)
+    logger.propagate = False  # said once, however the libraries below have set up the root logger
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.propagate = before
 
 
 def loaded(config: Path, overrides: list[str] | None) -> Any:

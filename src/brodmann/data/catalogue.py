@@ -15,6 +15,7 @@ from brodmann.data.readers import Table
 from brodmann.errors import InputError, did_you_mean
 
 BUILTIN_SIZES = {"train": 2000, "validation": 500, "test": 500}
+MOST_GENERATED = 100_000  # a split, which takes up to 20 seconds
 COLUMNS: tuple[str, ...] = ("text", "text_pair", "label", "set", "choices", "choice_names")
 COLUMNS += ("question", "context", "answer", "answer_start", "aliases", "tokens", "tags")
 
@@ -195,6 +196,10 @@ def generate(
     """Splits of a built-in task, as large as `limit` asks for."""
     asked = {"train": limit} if isinstance(limit, int) else dict(limit or {})
     sizes = {split: asked.get(split) or size for split, size in BUILTIN_SIZES.items()}
+    if (most := max(sizes.values())) > MOST_GENERATED:
+        raise InputError(
+            f"{name}: limit = {most:,}: at most {MOST_GENERATED:,} examples per split are generated"
+        )
     try:
         made = builtin.generate(name.removeprefix("builtin/"), language, sizes=sizes, seed=seed)
     except ValueError as error:

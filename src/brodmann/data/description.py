@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from brodmann.errors import InputError, did_you_mean
 
 Columns = str | list[str]
-PositiveInt = Annotated[int, Field(gt=0)]
+PositiveInt = Annotated[int, Field(gt=0, le=10**9)]
 
 
 class Section(BaseModel):

@@ -4,21 +4,26 @@ A *row* is one sequence the encoder reads, an *item* what a batch counts (one ro
 one question's choices), an *example* what the user gave (a long context makes several items).
 """
 
+import contextlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from brodmann.artifacts import Array, cache_folder, digest, write_bytes
+from brodmann.artifacts import Array, cache_folder, digest, whole_file
+from brodmann.errors import InputError, note
 
 if TYPE_CHECKING:
     from brodmann.data.tasks import Example, TaskSpec
 
-CACHE_VERSION = 2  # raise it when the arrays of an encoding change their meaning
+CACHE_VERSION = 3  # raise it when the arrays of an encoding change their meaning
 IGNORED = -100  # torch's own mark for a label that does not count
+# Tokenised together: what the tokenizer returns takes many times the room of the arrays made of it.
+PIECE_ROWS = 1_000
+PIECE_CHARACTERS = 500_000
 
 
 @dataclass
@@ -94,17 +99,33 @@ def encode_task(
         [CACHE_VERSION, max_length, stride, spec.kind, spec.labels, spec.target_mean],
         [spec.target_scale, spec.unanswerable, spec.scheme],
         tokenizer_fingerprint(tokenizer),
-        list(examples),
+        *examples,
     )
     path = cache_folder() / "tokens" / f"{key}.npz"
-    if path.is_file():
-        try:
-            return _load(path)
-        except (OSError, ValueError, KeyError, EOFError):
-            path.unlink(missing_ok=True)  # a damaged cache file is made again
+    # A damaged archive raises almost anything; whatever cannot be read is made again.
+    with contextlib.suppress(Exception):
+        return _load(path)
     encoded = KINDS[spec.kind].encode(examples, spec, tokenizer, max_length, stride)
-    _save(encoded, path)
+    try:
+        _save(encoded, path)
+    except (InputError, OSError) as error:
+        _note_unusable(path.parent, error)
     return encoded
+
+
+_noted: set[Path] = set()  # caches that the user has been told of
+
+
+def _note_unusable(folder: Path, error: InputError | OSError) -> None:
+    """A cache only saves time: full or not writable, the run goes on without it."""
+    if folder not in _noted:
+        _noted.add(folder)
+        cause = error.__cause__ if isinstance(error, InputError) else error
+        reason = getattr(cause, "strerror", None) or str(error)
+        note(
+            f"{folder}: tokenised texts cannot be kept there ({reason}): going on without; "
+            "BRODMANN_CACHE names another folder"
+        )
 
 
 def tokenizer_fingerprint(tokenizer: Any) -> str:
@@ -113,18 +134,95 @@ def tokenizer_fingerprint(tokenizer: Any) -> str:
     if backend is None:
         state = json.dumps(tokenizer.get_vocab())
     else:
-        backend.no_truncation()  # left over from the last call, and set again by the next
-        backend.no_padding()
+        forget_last_call(tokenizer)
         state = backend.to_str()
     return digest(
         [state, tokenizer.padding_side, tokenizer.truncation_side, tokenizer.name_or_path]
     )
 
 
+def forget_last_call(tokenizer: Any) -> None:
+    """Drop the cutting and padding that the last call has left in the tokenizer.
+
+    The next call sets its own; a file or a fingerprint must not depend on what came before.
+    """
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is not None:
+        backend.no_truncation()
+        backend.no_padding()
+
+
 def encode_texts(
     tokenizer: Any, first: Sequence[str], second: Sequence[str] | None, max_length: int
 ) -> tuple[Array, Array, Array | None, int]:
     """One row a text or pair, cut to `max_length`: ids, starts, segments, how many were cut."""
+    sizes = map(len, first) if second is None else map(_both, first, second)
+    parts = [
+        _encode_piece(tokenizer, first[i:j], None if second is None else second[i:j], max_length)
+        for i, j in pieces(sizes)
+    ]
+    ids, starts, types, cut = zip(*parts, strict=True)
+    whole_types = None if types[0] is None else np.concatenate(types)
+    return np.concatenate(ids), _following(starts), whole_types, sum(cut)
+
+
+def _both(one: str, two: str) -> int:
+    return len(one) + len(two)
+
+
+def pieces(sizes: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """(begin, end) of what is tokenised together; `sizes` are numbers of characters, a row each.
+
+    At least one piece, of no rows where there are none.
+    """
+    begin, end, characters = 0, 0, 0
+    for size in sizes:
+        if end > begin and (end - begin == PIECE_ROWS or characters + size > PIECE_CHARACTERS):
+            yield begin, end
+            begin, characters = end, 0
+        end += 1
+        characters += size
+    yield begin, end
+
+
+def in_pieces(
+    examples: Sequence["Example"],
+    size: Callable[["Example"], int],
+    encode: Callable[[Sequence["Example"]], Encoded],
+) -> Encoded:
+    """`encode` of all examples, called for some at a time; the result is the same."""
+    parts = [(examples[i:j], encode(examples[i:j])) for i, j in pieces(map(size, examples))]
+    if len(parts) == 1:
+        return parts[0][1]
+    firsts = np.cumsum([0, *(len(few) for few, _ in parts)])
+    found = [part for _, part in parts]
+    types = [part.types for part in found if part.types is not None]
+    # Labels are there where every example has some.
+    labels = [name for name in found[0].labels if all(name in part.labels for part in found)]
+    return Encoded(
+        ids=np.concatenate([part.ids for part in found]),
+        starts=_following([part.starts for part in found]),
+        item_rows=_following([part.item_rows for part in found]),
+        item_example=np.concatenate(
+            [part.item_example + first for part, first in zip(found, firsts, strict=False)]
+        ),
+        truncated=sum(part.truncated for part in found),
+        types=np.concatenate(types) if types else None,
+        labels={name: np.concatenate([part.labels[name] for part in found]) for name in labels},
+        places={n: np.concatenate([part.places[n] for part in found]) for n in found[0].places},
+    )
+
+
+def _following(starts: Sequence[Array]) -> Array:
+    """Starts of pieces, each with its end as the last entry, as the starts of one."""
+    ends = np.cumsum([0, *(part[-1] for part in starts)])
+    shifted = [part[:-1] + before for part, before in zip(starts, ends, strict=False)]
+    return np.concatenate([*shifted, ends[-1:]])
+
+
+def _encode_piece(
+    tokenizer: Any, first: Sequence[str], second: Sequence[str] | None, max_length: int
+) -> tuple[Array, Array, Array | None, int]:
     pairs = (list(first),) if second is None else (list(first), list(second))
     whole = tokenizer(*pairs, truncation=False, return_attention_mask=False, verbose=False)
     rows = list(whole["input_ids"])
@@ -164,22 +262,19 @@ def one_row_an_example(tokenizer: Any, examples: Sequence["Example"], max_length
 
 
 def _save(encoded: Encoded, path: Path) -> None:
-    import io
-
     arrays = {"ids": encoded.ids, "starts": encoded.starts, "item_rows": encoded.item_rows}
     arrays |= {"item_example": encoded.item_example, "truncated": np.array(encoded.truncated)}
     if encoded.types is not None:
         arrays["types"] = encoded.types
     arrays |= {f"labels.{name}": values for name, values in encoded.labels.items()}
     arrays |= {f"places.{name}": values for name, values in encoded.places.items()}
-    buffer = io.BytesIO()
-    np.savez(buffer, allow_pickle=False, **arrays)
-    write_bytes(path, buffer.getvalue())
+    with whole_file(path) as temporary, open(temporary, "wb") as file:
+        np.savez(file, allow_pickle=False, **arrays)
 
 
 def _load(path: Path) -> Encoded:
-    with np.load(path, allow_pickle=False) as file:
-        arrays = {name: file[name] for name in file.files}
+    with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
+        arrays = {name: archive[name] for name in archive.files}
     return Encoded(
         ids=arrays["ids"],
         starts=arrays["starts"],

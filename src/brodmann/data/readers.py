@@ -10,6 +10,7 @@ import io
 import json
 import math
 import zlib
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -270,7 +271,7 @@ def _json_array(text: str, path: Path) -> Table:
 
 def _checked_header(fields: list[str], path: Path) -> list[str]:
     names = [name.strip() for name in fields]
-    twice = next((name for name in names if names.count(name) > 1), None)
+    twice = next((name for name, count in Counter(names).items() if count > 1), None)
     if twice is not None:
         raise InputError(f"{path} line 1: the column '{twice}' stands twice in the first line")
     if len(names) == 1 and any(c in names[0] for c in ";\t|"):

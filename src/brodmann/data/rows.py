@@ -7,7 +7,7 @@ from brodmann.data.division import Split
 from brodmann.data.kinds import Kind
 from brodmann.data.readers import Table
 from brodmann.data.tasks import TaskSpec
-from brodmann.errors import InputError, did_you_mean
+from brodmann.errors import InputError, did_you_mean, listed_words
 
 
 def read_rows(
@@ -19,7 +19,7 @@ def read_rows(
             if single not in present:
                 raise InputError(
                     f"{table.source}: task '{spec.name}' needs the column '{single}' ({role}), "
-                    f"found {', '.join(sorted(present))}{_hint(single, present)}"
+                    f"found {listed_words(sorted(present))}{_hint(single, present)}"
                 )
     split = Split(table, [], [])
     for index, row in enumerate(table.rows):

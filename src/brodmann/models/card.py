@@ -1,8 +1,11 @@
 """The model card that a saved model carries: what it is, what it was trained on, how to use it."""
 
+import html
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from brodmann.errors import visible
 from brodmann.models.pooling import describe_pooling
 from brodmann.models.predicting import expected_input
 from brodmann.results import parameters_in_words
@@ -17,7 +20,7 @@ def model_card(model: "MultiTaskModel", scores: Mapping[str, Mapping[str, float]
     lines = [
         "# Multi-task model",
         "",
-        f"{len(model.specs)} tasks on `{settings.backbone}`, architecture "
+        f"{len(model.specs)} tasks on `{_code(settings.backbone)}`, architecture "
         f"`{settings.architecture}`, "
         f"{parameters_in_words(counts)} "
         f"({counts['heads'] / 1e6:.2f} M in output heads), "
@@ -32,7 +35,7 @@ def model_card(model: "MultiTaskModel", scores: Mapping[str, Mapping[str, float]
         score = scores.get(name, {}).get(spec.metric)
         shown = "–" if score is None else f"{100 * score:.1f}"
         cells = [name, spec.kind, labels, expected_input(spec), spec.metric, shown]
-        lines.append(f"| {' | '.join(cells)} |")
+        lines.append(f"| {' | '.join(_plain(cell) for cell in cells)} |")
     generated = [name for name, spec in model.specs.items() if spec.generated]
     if generated:
         lines += [
@@ -47,9 +50,20 @@ def model_card(model: "MultiTaskModel", scores: Mapping[str, Mapping[str, float]
         "import brodmann as bm",
         "",
         'model = bm.MultiTaskModel.from_pretrained("path/to/this/folder")',
-        f'model.predict("{first.name}", [...])  # each {expected_input(first)}',
+        f'model.predict("{first.name}", [...])  # each {_code(expected_input(first))}',
         "model.predict_all([...])  # every task that reads such an input",
         "```",
         "",
     ]
     return "\n".join(lines)
+
+
+def _plain(text: str) -> str:
+    """Text from data in a table of Markdown: no HTML, link, code or further column begins in it."""
+    one_line = " ".join(visible(text).split())
+    return re.sub(r"([\\`\[\]|])", r"\\\1", html.escape(one_line, quote=False))
+
+
+def _code(text: str) -> str:
+    """Text from data inside backticks or a block of code, which it must not end."""
+    return " ".join(visible(text).split()).replace("`", "'")

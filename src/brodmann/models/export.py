@@ -21,6 +21,7 @@ from brodmann.data.kinds import KINDS
 from brodmann.errors import InputError
 from brodmann.models.backbone import quiet
 from brodmann.models.families import REMOVED, removed_heads
+from brodmann.models.stored import system_errors
 from brodmann.models.task_heads import TaskHead, reads_pooler
 from brodmann.models.trained_gates import folded
 
@@ -165,8 +166,9 @@ def export_transformers(model: Any, task: str, folder: Path, *, zeroed: bool = F
     _refuse_foreign(folder)
     with whole_folder(folder) as temporary, quiet():
         _pad_with_a_token_of_its_own(stock, tokenizer)
-        stock.save_pretrained(temporary)
-        tokenizer.save_pretrained(temporary)
+        with system_errors():
+            stock.save_pretrained(temporary)
+            tokenizer.save_pretrained(temporary)
 
 
 def _own_tokenizer(model: Any) -> Any:
@@ -237,7 +239,8 @@ def export_onnx(model: Any, task: str, folder: Path) -> float:
     examples = [_example_inputs(model, rows, length) for rows, length in ((2, 12), (3, 19))]
     axes = {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}
     with whole_folder(folder) as temporary, torch.no_grad(), _quiet_exporter():
-        _own_tokenizer(model).save_pretrained(temporary)
+        with system_errors():
+            _own_tokenizer(model).save_pretrained(temporary)
         write_json(temporary / "brodmann.json", _answer_key(model, task, list(examples[0])))
         config = copy.deepcopy(alone.encoder.config)
         _describe(config, model.spec(task))

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from brodmann.artifacts import whole_folder, write_json, write_text
+from brodmann.artifacts import whole_folder, write_checksums, write_json, write_text
 from brodmann.data.batches import Batch, Part
 from brodmann.data.encoding import Encoded, encode_task
 from brodmann.data.kinds import KINDS
@@ -24,7 +24,13 @@ from brodmann.models import backbone as backbones
 from brodmann.models.checkpointing import enable_checkpointing
 from brodmann.models.families import bare_models
 from brodmann.models.pooling import OWN, check_pooling, resolve_pooling
-from brodmann.models.stored import FORMAT, is_model_folder, load_model, write_tensors
+from brodmann.models.stored import (
+    FORMAT,
+    is_model_folder,
+    load_model,
+    write_tensors,
+    write_tokenizer,
+)
 from brodmann.models.task_context import checkpoint_contexts
 from brodmann.models.task_heads import (
     TaskHead,
@@ -361,8 +367,9 @@ class MultiTaskModel(nn.Module):
         with whole_folder(target) as temporary:
             write_tensors(temporary / "model.safetensors", self.state_dict(), {"format": "pt"})
             write_json(temporary / "config.json", self._description())
-            self.tokenizer.save_pretrained(temporary)
+            write_tokenizer(self.tokenizer, temporary)
             write_text(temporary / "README.md", model_card(self, scores or {}))
+            write_checksums(temporary, but=("README.md",))
 
     def _description(self) -> dict[str, Any]:
         return {

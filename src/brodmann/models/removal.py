@@ -9,6 +9,7 @@ Reference: Michel et al. 2019, §4; transformers had `prune_heads` until its fif
 """
 
 import copy
+import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from brodmann.errors import InputError
+from brodmann.errors import BrodmannError, InputError
 from brodmann.models import backbone as backbones
 from brodmann.models import families
 from brodmann.models.families import Family, HeadSlot
+from brodmann.models.foreign import NO_CODE, asks_for_code, check_config, reason_of
 from brodmann.models.gates import checked_heads
 from brodmann.models.head_slices import group_size, is_transposed, owners
 from brodmann.results import Head
@@ -67,6 +69,7 @@ def cut_as_configured(model: Any) -> None:
     gone = families.removed_heads(model.config)
     heads = [(layer, head) for layer, several in gone.items() for head in several]
     if heads:
+        checked_heads(heads, families.head_shape(model))
         setattr(model.config, families.REMOVED, {})  # it still has them all
         try:
             check_removable(model, heads)
@@ -80,18 +83,32 @@ def load_pruned(folder: str | Path, config: Any = None) -> Any:
 
     `config` replaces the folder's own, for settings that change no shape.
     """
-    import transformers
-    from safetensors.torch import load_file
-
     folder = Path(folder)
     if not (folder / "config.json").is_file():
         raise InputError(f"{folder}: no model there (config.json is missing)")
+    try:
+        return _filled(folder, config)
+    except BrodmannError:
+        raise
+    except Exception as error:  # transformers and safetensors have no error in common
+        reason = NO_CODE if asks_for_code(error) else f"damaged ({reason_of(error)})"
+        raise InputError(f"{folder}: {reason}") from error
+
+
+def _filled(folder: Path, config: Any) -> Any:
+    """The class that the configuration names, cut to shape, with the stored weights."""
+    import transformers
+    from safetensors.torch import load_file
+
     if config is None:
         with backbones.quiet():
-            config = transformers.AutoConfig.from_pretrained(str(folder))
+            config = transformers.AutoConfig.from_pretrained(str(folder), trust_remote_code=False)
+    check_config(config, str(folder))
     names = config.architectures or []
     model_class = getattr(transformers, names[0], None) if names else None
-    if model_class is None:
+    if not isinstance(model_class, type) or not issubclass(
+        model_class, transformers.PreTrainedModel
+    ):
         raise InputError(f"{folder}: config.json names no transformers class: save_pretrained it")
     weights: dict[str, Tensor] = {}
     files = sorted(folder.glob("model*.safetensors"))
@@ -106,7 +123,9 @@ def load_pruned(folder: str | Path, config: Any = None) -> Any:
     missing, unexpected = model.load_state_dict(weights, strict=False, assign=True)
     model.tie_weights()
     if (folder / "generation_config.json").is_file():
-        model.generation_config = transformers.GenerationConfig.from_pretrained(str(folder))
+        # Not `from_pretrained`: it would store an option such as trust_remote_code in the result.
+        text = (folder / "generation_config.json").read_text(encoding="utf-8")
+        model.generation_config = transformers.GenerationConfig.from_dict(json.loads(text))
     unknown = set(missing) - set(getattr(model, "all_tied_weights_keys", {}) or {})
     if unknown or unexpected:
         name = sorted([*unknown, *unexpected])[0]

@@ -104,7 +104,7 @@ def _counted(
     values = json.loads(settings)
     config = transformers.AutoConfig.for_model(values.pop("model_type"), **values)
     with torch.device("meta"):
-        plain = transformers.AutoModel.from_config(config)
+        plain = transformers.AutoModel.from_config(config, trust_remote_code=False)
         backbone = sum(p.numel() for p in plain.parameters())
         specs = [TaskSpec(name=name, kind=kind, group=group) for name, kind, group in tasks]
         encoder = ARCHITECTURES[architecture](plain, specs, max_length, **json.loads(parameters))

@@ -153,7 +153,7 @@ def _stock_head(config: Any, form: str, outputs: int, seed: int) -> tuple[nn.Mod
             nn.init.zeros_(linear.bias)
             return nn.Sequential(nn.Dropout(dropout), linear), None
         with torch.device("meta"):  # the encoder inside is never given memory
-            stock = stock_class.from_config(config)
+            stock = stock_class.from_config(config, trust_remote_code=False)
         slot = str(stock.base_model_prefix)
         setattr(stock, slot, EncoderStates())
         stock.to_empty(device="cpu")

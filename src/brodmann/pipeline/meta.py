@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from brodmann.artifacts import read_json, read_lines, write_json, write_text
+from brodmann.artifacts import append_lines, read_json, read_lines, write_json, write_text
 from brodmann.config import Config, MetaSection
 from brodmann.data.tasks import Task
 from brodmann.errors import InputError, Interrupted, did_you_mean
@@ -349,8 +349,7 @@ def _test(
             stop=stop,
             diverged=None if given and not seed else note,
         )
-        with open(folder / ROWS, "a", encoding="utf-8") as file:
-            file.write("".join(json.dumps(row, allow_nan=False) + "\n" for row in found))
+        append_lines(folder / ROWS, found)
         rows += found
         report("measuring goes on", {"items": 1})
 

@@ -1,7 +1,6 @@
 """Opening a run folder: whose it is, what is in it, and that nobody else writes it now."""
 
 import contextlib
-import json
 import os
 import time
 import tomllib
@@ -42,7 +41,6 @@ def opened(
         try:
             check_folder(config, tasks)
             stack.enter_context(artifacts.locked(folder))
-            artifacts.sweep_leftovers(folder)
             if not keep or not (folder / "config.toml").is_file() or only_relevance(folder):
                 artifacts.write_text(folder / "config.toml", to_toml(config.resolved()))
             record_provenance(folder, config, tasks)
@@ -175,13 +173,14 @@ def timed(folder: Path, stage: str) -> Iterator[None]:
         if is_main():
             seconds = round(time.monotonic() - began, 3)
             entry = {"stage": stage, "seconds": seconds, "memory": artifacts.peak_of_process()}
-            with open(folder / "log.jsonl", "a", encoding="utf-8") as file:
-                file.write(json.dumps(entry) + "\n")
+            artifacts.append_lines(folder / "log.jsonl", [entry])
 
     try:
         yield
     except BaseException:
-        with contextlib.suppress(OSError):  # a full disk may be what stopped it: that is to be said
+        with contextlib.suppress(
+            OSError, InputError
+        ):  # a full disk may be what stopped it: that is to be said
             note()
         raise
     note()

@@ -6,7 +6,15 @@ from pathlib import Path
 from typing import Any
 
 from brodmann.analysis.comparison import over_seeds
-from brodmann.artifacts import digest, locked, read_lines, write_bytes, write_json, write_text
+from brodmann.artifacts import (
+    append_lines,
+    digest,
+    locked,
+    read_lines,
+    write_bytes,
+    write_json,
+    write_text,
+)
 from brodmann.config import Config, to_toml
 from brodmann.data.tasks import Task
 from brodmann.errors import InputError
@@ -181,8 +189,7 @@ def _train_all(
         )
         try:
             for row in found:
-                with open(folder / ROWS, "a", encoding="utf-8") as file:
-                    file.write(json.dumps(row) + "\n")
+                append_lines(folder / ROWS, [row])
                 rows.append(row)
                 report("measuring goes on", {"items": 1})
         except Interrupted as error:  # within a training: it is done again, the others are kept

@@ -1,11 +1,11 @@
 """Checkpoints: all a run needs to go on with the same bits, in safetensors and JSON, no pickle.
 
 `checkpoints/step-00000120/` holds the model, the optimizer's moments, the random state of every
-process and `state.json` with the place in the data and a checksum of each file. It is written under
-a temporary name and renamed; the last two are kept, so a damaged one has a good one before it.
+process, `state.json` with the place in the data, and `checksums.json` with one of each file; the
+checksum of the best weights, which lie beside it, is in `state.json`. It is written under a
+temporary name and renamed; the last two are kept, so a damaged one has a good one before it.
 """
 
-import hashlib
 import json
 import random
 import shutil
@@ -19,11 +19,18 @@ import torch
 from safetensors.torch import load
 from torch import Tensor, nn
 
-from brodmann.artifacts import read_json, whole_folder, write_json
-from brodmann.errors import InputError
+from brodmann.artifacts import (
+    checksum,
+    damage_in,
+    read_json,
+    whole_folder,
+    write_checksums,
+    write_json,
+)
 from brodmann.models.stored import write_tensors
 
 BRANCH = "branch"  # folder of the checkpoints that other runs may go on from
+TENSORS = ("model.safetensors", "optimizer.safetensors")
 
 
 def random_state() -> dict[str, Tensor]:
@@ -99,17 +106,14 @@ def save_checkpoint(
     """The newest `keep` stay (None: all)."""
     path = folder / folder_name(step)
     with whole_folder(path) as temporary:
-        files = {
-            "model.safetensors": dict(model.state_dict()),
-            "optimizer.safetensors": optimizer_state(model, optimizer),
-        }
+        contents = (dict(model.state_dict()), optimizer_state(model, optimizer))
+        files = dict(zip(TENSORS, contents, strict=True))
         for rank, rank_state in enumerate(random_states):
             files[f"random-{rank}.safetensors"] = rank_state
-        checksums = {}
         for name, tensors in files.items():
             write_tensors(temporary / name, tensors)
-            checksums[name] = _checksum(temporary / name)
-        write_json(temporary / "state.json", {"step": step, **state, "checksums": checksums})
+        write_json(temporary / "state.json", {"step": step, **state})
+        write_checksums(temporary)
     for old in [] if keep is None else checkpoint_folders(folder)[:-keep]:
         shutil.rmtree(old)
     return path
@@ -163,33 +167,36 @@ def clear_branches(folder: Path) -> None:
 
 def newest_checkpoint(folder: Path, warn: Callable[[str], None]) -> Path | None:
     """The newest one whose files are whole; a damaged one is named and passed over."""
-    for path in reversed(checkpoint_folders(folder)):
-        if is_whole(path, warn):
+    paths = checkpoint_folders(folder)
+    for path in reversed(paths):
+        damage = damage_of(path) or _damage_of_best(path)
+        if damage is None:
             return path
+        then = "training from the beginning" if path is paths[0] else "going back to the one before"
+        warn(f"checkpoint {path.name} is damaged ({damage}): {then}")
     return None
 
 
-def is_whole(path: Path, warn: Callable[[str], None]) -> bool:
-    damage = _damage(path) if path.is_dir() else ""
-    if damage:
-        warn(f"checkpoint {path.name} is damaged ({damage}): going back to the one before it")
-    return damage is None
+def damage_of(path: Path) -> str | None:
+    """What is wrong with the checkpoint's own files, in a few words."""
+    found = damage_in(path, ("state.json", *TENSORS, "random-0.safetensors"))
+    return None if found is None else " ".join(found)
 
 
-def _damage(path: Path) -> str | None:
-    try:
-        checksums = read_json(path / "state.json")["checksums"]
-        for name, expected in checksums.items():
-            if _checksum(path / name) != expected:
-                return f"{name} does not match its checksum"
-    except (InputError, OSError, KeyError) as error:
-        return str(error)
-    return None
+def best_name(step: int) -> str:
+    return f"best-{step:08d}.safetensors"
 
 
-def _checksum(path: Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def _damage_of_best(path: Path) -> str | None:
+    """What is wrong with the best weights that the checkpoint would end with."""
+    best = read_json(path / "state.json")["best"]
+    if best is None:
+        return None
+    name = best_name(best["step"])
+    if not (path.parent / name).is_file():
+        return f"{name} missing"
+    matches = checksum(path.parent / name) == best["checksum"]
+    return None if matches else f"{name} does not match its checksum"
 
 
 def load_tensors(path: Path) -> dict[str, Tensor]:
@@ -197,5 +204,7 @@ def load_tensors(path: Path) -> dict[str, Tensor]:
     return tensors
 
 
-def save_weights(path: Path, model: nn.Module) -> None:
+def save_weights(path: Path, model: nn.Module) -> str:
+    """Write the weights; returns their checksum."""
     write_tensors(path, model.state_dict())
+    return checksum(path)

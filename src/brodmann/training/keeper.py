@@ -3,6 +3,7 @@
 Without a folder the best weights stay in memory and nothing is written.
 """
 
+import contextlib
 import json
 import shutil
 from collections.abc import Callable
@@ -12,7 +13,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from brodmann.artifacts import read_json, read_lines, sweep_leftovers, write_text
+from brodmann.artifacts import (
+    append_lines,
+    checksum,
+    read_json,
+    read_lines,
+    sweep_leftovers,
+    write_text,
+)
 from brodmann.errors import InputError
 from brodmann.training import checkpoint
 from brodmann.training.checkpoint import BRANCH
@@ -36,6 +44,7 @@ class Keeper:
         self.keep, self.fingerprint, self.main, self.say = keep, fingerprint, main, say
         self.plain_fingerprint = plain_fingerprint
         self.best: dict[str, Tensor] | None = None
+        self.best_file: dict[str, Any] | None = None  # its step and checksum
         self.newest: Path | None = None
         if self.folder is not None and main:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -72,15 +81,19 @@ class Keeper:
                 f"the checkpoint was written with {state['threads']} threads, now there are "
                 f"{torch.get_num_threads()}: results can differ in the last bits"
             )
+        self.best_file = state["best"]
         return state
 
     def find_branch(self, folder: Path, step: int) -> dict[str, Any] | None:
         """Another run's checkpoint at that step, if its steps so far are this run's own."""
         place = folder / "checkpoints" / BRANCH / checkpoint.folder_name(step)
-        self.newest = place if checkpoint.is_whole(place, self.say) else None
-        if self.newest is None:
+        if not place.is_dir():
             self.say(f"{folder}: no branch at step {step}: training from the beginning")
             return None
+        if (damage := checkpoint.damage_of(place)) is not None:
+            self.say(f"{place}: damaged ({damage}): training from the beginning")
+            return None
+        self.newest = place
         state = read_json(self.newest / "state.json")
         if state["plain_fingerprint"] != self.plain_fingerprint:
             self.say(f"{self.newest}: other settings or data: training from the beginning")
@@ -117,6 +130,9 @@ class Keeper:
             "threads": torch.get_num_threads(),
             "progress": progress,
             "stream": stream,
+            # A run whose heads have begun to specialize has no best yet, though the file is there.
+            "best": self.best_file if progress["best_step"] >= 0 else None,
+            "logged": 0 if self.log_path is None else len(read_lines(self.log_path)),
         }
         keep = None if branch else self.keep
         written = checkpoint.save_checkpoint(
@@ -126,10 +142,11 @@ class Keeper:
             return
         self.newest = written
         # Only now may older best weights go: the checkpoint before this one named them.
-        needed = {f"best-{progress['best_step']:08d}.safetensors"}
+        needed = {checkpoint.best_name(progress["best_step"])}
         for path in checkpoint.checkpoint_folders(self.folder):
-            best = read_json(path / "state.json")["progress"]["best_step"]
-            needed.add(f"best-{best:08d}.safetensors")
+            with contextlib.suppress(InputError, KeyError, TypeError):  # a damaged one needs none
+                best = read_json(path / "state.json")["progress"]["best_step"]
+                needed.add(checkpoint.best_name(best))
         for old in self.folder.glob("best-*.safetensors"):
             if old.name not in needed:
                 old.unlink()
@@ -138,30 +155,35 @@ class Keeper:
         if self.folder is None:
             self.best = {k: v.detach().cpu().clone() for k, v in model.state_dict().items()}
         elif self.main:
-            checkpoint.save_weights(self.folder / f"best-{step:08d}.safetensors", model)
+            path = self.folder / checkpoint.best_name(step)
+            self.best_file = {"step": step, "checksum": checkpoint.save_weights(path, model)}
 
     def load_best(self, model: nn.Module, step: int) -> None:
         if self.folder is None:
             assert self.best is not None
             model.load_state_dict(self.best)
         else:
-            path = self.folder / f"best-{step:08d}.safetensors"
+            path = self.folder / checkpoint.best_name(step)
             if not path.is_file():
-                raise InputError(f"{path}: missing: remove the run folder and train again")
+                raise InputError(f"{path}: missing: run again, from the last whole checkpoint")
+            if self.best_file is not None and checksum(path) != self.best_file["checksum"]:
+                raise InputError(
+                    f"{path}: does not match its checksum: run again, from the last whole "
+                    "checkpoint"
+                )
             model.load_state_dict(checkpoint.load_tensors(path))
 
     def log(self, entry: dict[str, Any]) -> None:
         if self.log_path is not None and self.main:
-            with open(self.log_path, "a", encoding="utf-8") as file:
-                file.write(json.dumps(entry) + "\n")
+            append_lines(self.log_path, [entry])
 
-    def cut_log(self, step: int) -> None:
-        """Drop what was logged after the checkpoint (it is done again), and a half-written line.
-
-        What whole stages took stays.
+    def cut_log(self, state: dict[str, Any] | None) -> None:
+        """Drop what was logged after the checkpoint of this state (all of it where there is none):
+        it is done again. Also a half-written line. What whole stages took stays.
         """
         if self.log_path is None or not self.main or not self.log_path.is_file():
             return
         entries = read_lines(self.log_path)
-        kept = [e for e in entries if "stage" in e or ("step" in e and e["step"] <= step)]
+        logged = 0 if state is None else state["logged"]
+        kept = entries[:logged] + [entry for entry in entries[logged:] if "stage" in entry]
         write_text(self.log_path, "".join(json.dumps(entry) + "\n" for entry in kept))

@@ -205,9 +205,9 @@ class Loop:
         """Go on from this run's checkpoint, or another's branch; whether it was this run's own."""
         state = keeper.find()
         continued = state is not None
+        keeper.cut_log(state)  # of this run's own: a branch has been logged by another
         if state is None and self.branch_from is not None and self.special is not None:
             state = keeper.find_branch(self.branch_from, self.special.begins)
-        keeper.cut_log(state["step"] if state else -1)
         if state is not None:
             with self._whole(back=True) as (trained, optimizer):
                 keeper.restore(trained, optimizer, self.rank)

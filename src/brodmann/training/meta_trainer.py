@@ -118,7 +118,7 @@ def meta_train(
             say("note", {"text": source.note})
     keeper.check_space(model)
     state = keeper.find()
-    keeper.cut_log(state["step"] if state else -1)
+    keeper.cut_log(state)
     if state is not None:
         keeper.restore(model, loop.optimizer, 0)
         loop.losses = list(state["progress"]["losses"])

@@ -17,6 +17,7 @@ from brodmann.training.schedule import SCHEDULES
 
 OPTIMIZERS = ("adamw", "sgd")
 MOMENTUM = 0.9  # of SGD, unless set
+MOST = 10**9  # of anything that is counted
 
 
 @dataclass
@@ -90,6 +91,8 @@ def checked_options(options: Mapping[str, Any]) -> Options:
             raise InputError(f"{name} = {getattr(chosen, name)!r}: expected a number")
         if not getattr(chosen, name) > 0:
             raise InputError(f"{name} = {getattr(chosen, name)}: expected a number above 0")
+        if getattr(chosen, name) > MOST:
+            raise InputError(f"{name} = {getattr(chosen, name)}: expected at most {MOST:,}")
     if isinstance(chosen.sparsity, bool | str) or not chosen.sparsity >= 0:
         raise InputError(f"sparsity = {chosen.sparsity!r}: expected 0 or a number above it")
     if not 0 <= chosen.seed < 2**31:

@@ -311,12 +311,58 @@ def test_backbones_that_cannot_be_loaded(tmp_path: Path, tasks_of_every_kind: li
     )
 
 
-def test_damaged_weights_are_named(tiny_model: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "damage", "reason"),
+    [
+        ("model.safetensors", lambda content: content[:-20], "does not match its checksum"),
+        (
+            "model.safetensors",
+            lambda content: content[:-9] + bytes([content[-9] ^ 1]) + content[-8:],
+            "does not match its checksum",
+        ),
+        ("model.safetensors", None, "missing"),
+        ("config.json", lambda c: c.replace(b"12", b"6"), "does not match its checksum"),
+        ("tokenizer.json", lambda content: content[:100], "does not match its checksum"),
+        ("checksums.json", lambda content: b'{"schema_version": 1, "files": []}',
+         "has no table 'files'"),
+        ("checksums.json", lambda content: content.replace(b'"tokenizer.json"', b'"tokenizer"'),
+         "does not list tokenizer.json"),
+        ("checksums.json", lambda content: b"[",
+         "not a JSON document (Expecting value: line 1 column 2 (char 1))"),
+    ],
+)  # fmt: skip
+def test_a_model_that_is_not_as_it_was_saved_is_refused(
+    tiny_model: Any, tmp_path: Path, name: str, damage: Any, reason: str
+) -> None:
     tiny_model.save_pretrained(tmp_path / "m")
-    weights = tmp_path / "m" / "model.safetensors"
-    weights.write_bytes(weights.read_bytes()[:1000])
-    with pytest.raises(bm.InputError, match=r"model\.safetensors: damaged or missing \("):
+    (tmp_path / "m" / "README.md").write_text("a card may be written by hand")
+    bm.MultiTaskModel.from_pretrained(tmp_path / "m")
+    path = tmp_path / "m" / name
+    content = path.read_bytes()
+    path.unlink()
+    if damage is not None:
+        path.write_bytes(damage(content))
+        assert damage(content) != content
+    with pytest.raises(bm.InputError) as error:
         bm.MultiTaskModel.from_pretrained(tmp_path / "m")
+    assert str(error.value) == (
+        f"{path}: {reason}: restore it from a copy, or train again (if you changed it yourself, "
+        "remove checksums.json)"
+    )
+
+
+def test_damaged_weights_are_named_without_checksums(tiny_model: Any, tmp_path: Path) -> None:
+    """A model from before there were any, or whose owner has removed them."""
+    tiny_model.save_pretrained(tmp_path / "m")
+    (tmp_path / "m" / "checksums.json").unlink()
+    weights = tmp_path / "m" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:5000])
+    with pytest.raises(bm.InputError) as error:
+        bm.MultiTaskModel.from_pretrained(tmp_path / "m")
+    assert str(error.value) == (
+        f"{weights}: damaged or missing (SafetensorError: Error while deserializing header: "
+        "invalid header length)"
+    )
 
 
 def test_gradient_checkpointing_gives_the_same_gradients(tasks_of_every_kind: list[Any]) -> None:

@@ -17,7 +17,15 @@ from brodmann.artifacts import Array
 from brodmann.data import entropy as entropies
 from brodmann.data.answers import AnswerScore, answer_score
 from brodmann.data.encoding import Encoded, encode_texts
-from brodmann.data.tasks import Example, TaskSpec, is_text, label_name, listed, read_texts
+from brodmann.data.tasks import (
+    Example,
+    TaskSpec,
+    is_number,
+    is_text,
+    label_name,
+    listed,
+    read_texts,
+)
 from brodmann.errors import InputError
 
 if TYPE_CHECKING:
@@ -77,7 +85,7 @@ def _right_choice(label: Any, choices: list[str]) -> int:
     if isinstance(label, str) and label in choices:
         return choices.index(label)
     name = "" if isinstance(label, bool) else label_name(label)
-    number = int(name) if name.isdecimal() else -1
+    number = int(name) if is_number(name) else -1
     if not 0 <= number < len(choices):
         raise InputError(
             f"label: expected the number of a choice (0 to {len(choices) - 1}) or its text, "

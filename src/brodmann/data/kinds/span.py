@@ -14,7 +14,7 @@ import numpy as np
 from brodmann.artifacts import Array
 from brodmann.data import entropy as entropies
 from brodmann.data.answers import AnswerScore, answer_score
-from brodmann.data.encoding import Encoded, flatten
+from brodmann.data.encoding import Encoded, flatten, in_pieces
 from brodmann.data.tasks import Example, TaskSpec, one_text
 from brodmann.errors import InputError
 
@@ -116,6 +116,16 @@ def outputs(spec: TaskSpec) -> int:
 
 def encode(
     examples: Sequence[Example], spec: TaskSpec, tokenizer: Any, max_length: int, stride: int
+) -> Encoded:
+    return in_pieces(
+        examples,
+        lambda example: len(example["question"]) + len(example["context"]),
+        lambda few: _encode_few(few, tokenizer, max_length, stride),
+    )
+
+
+def _encode_few(
+    examples: Sequence[Example], tokenizer: Any, max_length: int, stride: int
 ) -> Encoded:
     # A question may take half of the window; what is left is the room for its context.
     questions = _short_questions([e["question"] for e in examples], tokenizer, max_length // 2)

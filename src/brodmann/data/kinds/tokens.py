@@ -15,7 +15,7 @@ import numpy as np
 
 from brodmann.artifacts import Array
 from brodmann.data import entropy as entropies
-from brodmann.data.encoding import IGNORED, Encoded, flatten
+from brodmann.data.encoding import IGNORED, Encoded, flatten, in_pieces
 from brodmann.data.metrics import entities, tagging_scores
 from brodmann.data.tag_schemes import bio_labels, to_bio
 from brodmann.data.tasks import (
@@ -105,6 +105,16 @@ def outputs(spec: TaskSpec) -> int:
 
 def encode(
     examples: Sequence[Example], spec: TaskSpec, tokenizer: Any, max_length: int, stride: int
+) -> Encoded:
+    return in_pieces(
+        examples,
+        lambda example: len(token_text(example)),
+        lambda few: _encode_few(few, tokenizer, max_length, stride),
+    )
+
+
+def _encode_few(
+    examples: Sequence[Example], tokenizer: Any, max_length: int, stride: int
 ) -> Encoded:
     texts, ends = [], []
     for example in examples:
