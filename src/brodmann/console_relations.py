@@ -7,7 +7,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from brodmann.analysis.relevance import most_unequal
-from brodmann.console_tables import percent
+from brodmann.console_numbers import percent
 
 
 def relevance_lines(result: dict[str, Any]) -> list[str]:

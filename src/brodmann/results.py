@@ -12,13 +12,15 @@ from brodmann.artifacts import Array, read_json, write_json
 from brodmann.errors import InputError, did_you_mean
 
 Head = tuple[int, int]  # (layer, head), counted from 0
+PARTS = 10  # that importance is summed up over, so that its examples can be redrawn
 LOWER_IS_BETTER = ("mean_squared_error",)  # metrics that are errors
-VERDICTS = {  # of a pair of tasks, in words
+VERDICTS = {  # and findings of a pair of tasks, in words
     "double-distinct": "double dissociation, distinct",
     "double": "double dissociation",
     "single": "single dissociation",
     "inverted": "inverted: each suffers more from the other's heads",
     "none": "no dissociation",
+    "unclear": "not clear at this size",
     "undefined": "undefined",
 }
 
@@ -29,6 +31,20 @@ def parameters_in_words(counts: Mapping[str, int]) -> str:
     if "activated" in counts:
         words += f", {counts['activated'] / 1e6:.1f} M of them active for a task"
     return words
+
+
+def reasons_in_words(undefined: Mapping[str, str]) -> str:
+    """Why a D is undefined: the tasks that have none, each with its reason."""
+    return "; ".join(f"{task}: {reason}" for task, reason in undefined.items())
+
+
+def mean_dissociation(found: Mapping[str, Any]) -> float | None:
+    """D of one stored run or curve point: None as soon as one task has none.
+
+    Files of earlier versions hold the mean over the other tasks there.
+    """
+    incomplete = found.get("undefined") or any(d is None for d in found.get("per_task", ()))
+    return None if incomplete else found["mean"]
 
 
 def share_of(alpha: float, count: int) -> int:
@@ -46,6 +62,10 @@ class HeadScores:
     values: Array
     settings: dict[str, Any] = field(default_factory=dict)  # how they were measured
     removed: tuple[Head, ...] = ()  # heads the model no longer has: never chosen
+    # Sums over fixed parts of the examples, (task, part, layer, head), and how much each part
+    # counts, (task, part): heads can be chosen again as if other examples had been drawn.
+    part_sums: Array | None = None
+    part_counts: Array | None = None
 
     def __post_init__(self) -> None:
         self.tasks = tuple(self.tasks)
@@ -58,6 +78,15 @@ class HeadScores:
             )
         if not np.isfinite(self.values).all():
             raise InputError("scores: some are not finite numbers")
+        if self.part_sums is not None:
+            self.part_sums = np.asarray(self.part_sums, dtype=np.float64)
+            self.part_counts = np.asarray(self.part_counts, dtype=np.float64)
+            tasks, *shape = self.part_sums.shape
+            if [tasks, *shape[1:]] != [*self.values.shape] or self.part_counts.shape != (
+                tasks,
+                shape[0],
+            ):
+                raise InputError("scores: the sums over parts of the examples do not fit them")
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -125,7 +154,9 @@ class HeadScores:
             raise InputError(f"unknown normalisation '{how}'{hint}")
         norms = np.linalg.norm(self.values, axis=2, keepdims=True)
         values = self.values / np.where(norms > 0, norms, 1)
-        return HeadScores(self.tasks, values, {**self.settings, "normalize": how}, self.removed)
+        settings = {**self.settings, "normalize": how}
+        parts = (self.part_sums, self.part_counts)
+        return HeadScores(self.tasks, values, settings, self.removed, *parts)
 
     def to_frame(self) -> Any:
         """A pandas table with the columns task, layer, head, score."""
@@ -137,15 +168,16 @@ class HeadScores:
         return pandas.DataFrame({"score": self.values.ravel()}, index=index).reset_index()
 
     def save(self, path: str | Path) -> None:
-        write_json(
-            Path(path),
-            {
-                "tasks": list(self.tasks),
-                "scores": self.values.tolist(),
-                "settings": self.settings,
-                "removed": [list(head) for head in self.removed],
-            },
-        )
+        document = {
+            "tasks": list(self.tasks),
+            "scores": self.values.tolist(),
+            "settings": self.settings,
+            "removed": [list(head) for head in self.removed],
+        }
+        if self.part_sums is not None and self.part_counts is not None:
+            document["part_sums"] = self.part_sums.tolist()
+            document["part_counts"] = self.part_counts.tolist()
+        write_json(Path(path), document)
 
     @classmethod
     def load(cls, path: str | Path) -> "HeadScores":
@@ -156,6 +188,8 @@ class HeadScores:
                 np.array(document["scores"]),
                 dict(document["settings"]),
                 tuple((layer, head) for layer, head in document["removed"]),
+                document.get("part_sums"),
+                document.get("part_counts"),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"{path}: not head scores ({error})") from None
@@ -166,7 +200,7 @@ class Dissociation:
     """How far tasks have separated over the heads of one model.
 
     `performance[i][j]` is task i's score with task j's heads off. A number that means nothing is
-    None, and `undefined` says why.
+    None, and `undefined` says why; with one task in it the mean is None, too.
     """
 
     tasks: list[str]
@@ -180,8 +214,10 @@ class Dissociation:
     per_task: list[float | None]  # D of each task
     mean: float | None
     pairwise: list[list[float | None]]
-    verdicts: list[list[str]]  # of each pair inside this run
-    intervals: dict[str, Any]  # level, per_task, mean, pairwise: [low, high] or None
+    verdicts: list[list[str]]  # of each pair, by the paper's rule, whatever the intervals
+    # level, over (what was drawn again), per_task, mean, pairwise and pairs: [low, high] or None;
+    # examples_only: the same over validation examples alone, where importance was redrawn, too
+    intervals: dict[str, Any]
     p_values: list[float | None]  # own heads against random ones
     overlap: list[list[float]]
     heads_per_layer: list[list[int]]  # [task][layer]
@@ -190,6 +226,8 @@ class Dissociation:
     undertrained: dict[str, str]  # task → why its D means little
     curve: list[dict[str, Any]]  # the same over other shares
     settings: dict[str, Any]
+    redrawn: dict[str, Any] | None = None  # D with heads chosen by redrawn importance examples
+    null: dict[str, Any] | None = None  # D with heads dealt to the tasks at random, and its p
 
     def check_shape(self) -> None:
         """Every list has an entry a task."""
@@ -215,6 +253,12 @@ class Dissociation:
         short["curve"] = [{k: p[k] for k in ("alpha", "per_task", "mean")} for p in self.curve]
         return short
 
+    def in_words(self) -> str:
+        """D in percent, or why there is none."""
+        if self.mean is None:
+            return f"undefined ({reasons_in_words(self.undefined)})"
+        return f"{100 * self.mean:.1f} %"
+
     def to_frame(self) -> Any:
         """A pandas table: a row a task evaluated, a column a task whose heads are off."""
         pandas = need_pandas()
@@ -238,8 +282,13 @@ class Dissociation:
         try:
             result = cls(**document)
             result.check_shape()
+            result.mean = mean_dissociation(document)
+            for point in result.curve:
+                point["mean"] = mean_dissociation(point)
+            if result.mean is None:
+                result.intervals["mean"] = None
             result.heads = [[(layer, head) for layer, head in chosen] for chosen in result.heads]
-        except (TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"{path}: not a dissociation ({error})") from None
         return result
 
