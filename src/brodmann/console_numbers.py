@@ -78,10 +78,9 @@ def mean_spread(value: Any, sign: str = " ± ") -> str:
 
 def differences_table(result: dict[str, Any]) -> Table:
     """Every arm's paired difference to the baseline with its 95 % interval, in points."""
-    title = f"difference to {result['baseline']} (points, 95 %)"
-    table = Table(title=escape(title), title_justify="left", header_style="bold", box=None)
+    table = Table(header_style="bold", box=None)
     arms = {arm: facts["against"] for arm, facts in result["arms"].items() if facts["against"]}
-    table.add_column("task", no_wrap=True)
+    table.add_column(escape(f"points against {result['baseline']} [95 %]"), no_wrap=True)
     for arm in arms:
         table.add_column(escape(arm), justify="right")
 
@@ -107,11 +106,12 @@ def arm_dissociation(facts: dict[str, Any]) -> str:
 
 def gains_table(amounts: dict[str, Any], starts: list[str]) -> Table:
     """What every start gains over the first, paired by seed, with its 95 % interval, in points."""
-    title = f"difference to {starts[0]} (points, 95 %)"
-    table = Table(title=escape(title), title_justify="left", header_style="bold", box=None)
-    for heading in ("examples", *starts[1:]):
-        table.add_column(escape(heading), justify="right")
+    table = Table(header_style="bold", box=None)
+    table.add_column(escape(f"points against {starts[0]} [95 %]"), no_wrap=True)
+    for start in starts[1:]:
+        table.add_column(escape(start), justify="right")
     for amount, entry in amounts.items():
         found = [entry[start].get("against") for start in starts[1:]]
-        table.add_row(amount, *("–" if one is None else difference(one) for one in found))
+        shown = ("–" if one is None else difference(one) for one in found)
+        table.add_row(amount, *shown)
     return table

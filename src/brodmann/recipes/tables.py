@@ -25,8 +25,8 @@ def described(
     changes: list[str],
     failed: list[str],
     weak: dict[str, str],
-    undefined: dict[str, str],
     data: list[str],
+    undefined: dict[str, str] | None = None,
 ) -> dict[str, Any]:
     """Our numbers, the paper's, their differences, and where ours come from.
 
@@ -53,7 +53,7 @@ def described(
         "changes": changes,
         "failed": failed,
         "hardly_learnt": weak,
-        "undefined": undefined,
+        "undefined": undefined or {},
         "data": data,
     }
 
@@ -143,9 +143,9 @@ def left_out(document: Mapping[str, Any]) -> str:
     """The runs whose D is undefined, and what means over runs do with them."""
     reasons = "; ".join(f"{run} ({reason})" for run, reason in document["undefined"].items())
     count, runs = len(document["undefined"]), len(document["runs"])
-    where = (
-        f"all {runs} runs" if count >= runs else f"{count} of {runs} runs, which means leave out"
-    )
+    where = f"{count} of {runs} runs, which means leave out"
+    if count >= runs:
+        where = "the only run" if runs == 1 else f"all {runs} runs"
     return f"D is undefined in {where}: {reasons}."
 
 
