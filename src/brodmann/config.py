@@ -102,8 +102,16 @@ class DissociationSection(Section):
 
     alpha: Annotated[float, Field(gt=0, le=1)] = 0.3
     curve: list[Annotated[float, Field(gt=0, le=1)]] = Field(default_factory=list)
-    draws: Annotated[int, Field(ge=0, le=10_000)] = 20
+    draws: Annotated[int, Field(ge=0, le=10_000)] = Field(
+        20, description="random choices, for the test"
+    )
     resamples: Annotated[int, Field(ge=0, le=1_000_000)] = 2000
+    redraws: Annotated[int, Field(ge=0, le=10_000)] | None = Field(
+        None, description="choices by redrawn importance examples; default: 5 if draws >= 20"
+    )
+    exchanges: Annotated[int, Field(ge=0, le=10_000)] | None = Field(
+        None, description="heads dealt at random; default: what p(D) needs if draws >= 20"
+    )
 
 
 class SpecializeSection(Section):
@@ -291,6 +299,13 @@ class Config(Section):
         if not name or not all(c.isalnum() or c in "_-." for c in name) or name.startswith("."):
             raise ValueError("expected a folder name of letters, digits, '_', '-' and '.'")
         return name
+
+    @field_validator("dissociation")
+    @classmethod
+    def _redraws_have_a_spread(cls, section: DissociationSection) -> DissociationSection:
+        if section.redraws == 1:
+            raise ValueError("redraws = 1 has no spread: expected 0, or 2 or more")
+        return section
 
     @field_validator("tasks")
     @classmethod

@@ -408,5 +408,8 @@ class RunView:
     def _scores(self, facts: dict[str, Any]) -> None:
         self.close()
         self.console.print(score_table(facts["tasks"], facts["splits"]))
+        for name, entry in facts["splits"].get("validation", {}).items():
+            if entry.get("undertrained"):
+                self._note({"text": f"{name} is hardly trained: {entry['undertrained']}"})
         folder: Path = facts["folder"]
         self._path(f"model: {folder / 'model'}   scores: {folder / 'metrics.json'}")

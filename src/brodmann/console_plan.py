@@ -8,7 +8,7 @@ from rich.progress_bar import ProgressBar
 from rich.text import Text
 
 from brodmann.console_width import Table
-from brodmann.recipes.tables import beside, caution, changed_words, corner, in_brackets
+from brodmann.recipes.tables import beside, caution, changed_words, corner, in_brackets, left_out
 from brodmann.results import parameters_in_words, size_in_words
 
 
@@ -198,5 +198,7 @@ def reproduced_parts(document: dict[str, Any], width: int) -> Iterator[Any]:
         yield Text(f"Not the recipe as it is: {changed_words(document)}.")
     if document["hardly_learnt"]:
         yield Text(caution(document))
+    if document.get("undefined"):
+        yield Text(left_out(document))
     if view["note"]:
         yield Text(f"{view['note'][:1].upper()}{view['note'][1:]}.")

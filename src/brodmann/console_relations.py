@@ -6,7 +6,7 @@ import numpy as np
 from rich.markup import escape
 
 from brodmann.analysis.relevance import most_unequal
-from brodmann.console_tables import percent
+from brodmann.console_numbers import percent
 from brodmann.console_width import Table
 
 

@@ -11,9 +11,23 @@ from rich.markup import escape
 from rich.panel import Panel
 from rich.text import Text
 
+from brodmann.analysis.dissociation import findings
+from brodmann.console_numbers import (
+    arm_dissociation,
+    difference,
+    differences_table,
+    dissociation,
+    gains_table,
+    interval,
+    mean_lines,
+    mean_spread,
+    percent,
+    seeds_in_words,
+    with_ends,
+)
 from brodmann.console_width import Table
 from brodmann.reporting.adaptation import advice_against_loss, loss_in_words, start_rows
-from brodmann.results import VERDICTS
+from brodmann.results import VERDICTS, mean_dissociation
 
 SHADES = " ░▒▓█"
 
@@ -94,7 +108,7 @@ def dissociation_table(result: Any) -> Table:
             percent(result.base[i]),
             *cells,
             random,
-            percent(result.per_task[i]),
+            dissociation(result.per_task[i]),
             interval(result.intervals["per_task"][i]),
             "–" if result.p_values[i] is None else f"{result.p_values[i]:.3f}",
         )
@@ -102,15 +116,15 @@ def dissociation_table(result: Any) -> Table:
 
 
 def dissociation_lines(result: Any) -> list[str]:
-    """The verdicts in words, and what to be careful about."""
-    mean = f"D = {percent(result.mean)} % {interval(result.intervals['mean'])}"
-    lines = [f"[bold]{mean}[/bold]"]
-    weak = dict.fromkeys(result.undertrained, " (undertrained)")
+    """D with its interval and test, the findings in words, and what to be careful about."""
+    lines = mean_lines(result)
+    found = findings(result.pairwise, result.intervals)
+    weak = dict.fromkeys(result.undertrained, " (hardly trained)")
     for i, one in enumerate(result.tasks):
         for j in range(i + 1, len(result.tasks)):
-            both = f"{percent(result.pairwise[i][j])}, {percent(result.pairwise[j][i])}"
+            both = ", ".join(with_ends(result, a, b) for a, b in ((i, j), (j, i)))
             shared = f"{100 * result.overlap[i][j]:.0f} % of their heads shared"
-            words = VERDICTS[result.verdicts[i][j]]
+            words = VERDICTS[found[i][j]]
             pair = f"{one}{weak.get(one, '')} – {result.tasks[j]}{weak.get(result.tasks[j], '')}"
             lines.append(f"{escape(pair)}: {words} ({both}; {shared})")
     if result.settings.get("architecture") == "single":
@@ -122,17 +136,9 @@ def dissociation_lines(result: Any) -> list[str]:
         lines.append(f"[yellow]note:[/yellow] {escape(name)} has no D: {reason}")
     for name, reason in result.undertrained.items():
         lines.append(
-            f"[yellow]note:[/yellow] {escape(name)} is undertrained, its D means little: {reason}"
+            f"[yellow]note:[/yellow] {escape(name)} is hardly trained, its D means little: {reason}"
         )
     return lines
-
-
-def percent(value: float | None) -> str:
-    return "–" if value is None else f"{100 * value:.1f}"
-
-
-def interval(ends: Any) -> str:
-    return "–" if ends is None else f"\\[{100 * ends[0]:.1f}, {100 * ends[1]:.1f}]"
 
 
 def pruned_table(result: dict[str, Any]) -> Table:
@@ -148,7 +154,7 @@ def pruned_table(result: dict[str, Any]) -> Table:
 
 def grid_table(summary: dict[str, Any]) -> Table:
     table = Table(title="cells", title_justify="left", header_style="bold")
-    for title in ("cell", "scores (%)", "D of each (%)", "D (%)", "95 %", "verdict"):
+    for title in ("cell", "scores (%)", "D of each (%)", "D (%)", "95 %", "finding"):
         table.add_column(title, overflow="fold")
     for cell in summary["cells"]:
         found = cell.get("dissociation")
@@ -162,13 +168,15 @@ def grid_table(summary: dict[str, Any]) -> Table:
         else:
             marks = ["*" if name in found["undertrained"] else "" for name in found["tasks"]]
             marked = zip(found["base"], marks, strict=True)
+            pair = len(found["tasks"]) == 2
+            shown = findings(found["pairwise"], found["intervals"])[0][1] if pair else ""
             table.add_row(
                 escape(cell["label"]),
                 "  ".join(percent(score) + mark for score, mark in marked),
-                "  ".join(percent(value) for value in found["per_task"]),
-                percent(found["mean"]),
+                "  ".join(dissociation(value) for value in found["per_task"]),
+                dissociation(mean_dissociation(found)),
                 interval(found["intervals"]["mean"]),
-                found["verdicts"][0][1] if len(found["tasks"]) == 2 else "",
+                VERDICTS.get(shown, ""),
             )
     return table
 
@@ -176,25 +184,26 @@ def grid_table(summary: dict[str, Any]) -> Table:
 def grid_lines(summary: dict[str, Any]) -> list[str]:
     lines = []
     if any((cell.get("dissociation") or {}).get("undertrained") for cell in summary["cells"]):
-        lines.append("[dim]* undertrained: near what answers without reading get[/dim]")
+        lines.append(
+            "[dim]* hardly trained: near what answers without reading get, or a training loss near "
+            "that of guessing[/dim]"
+        )
     for key, over in summary["over_seeds"].items():
         each = (
-            f"{escape(name)} {_mean_spread(value)}"
+            f"{escape(name)} {mean_spread(value)}"
             for name, value in zip(over["tasks"], over["per_task"], strict=True)
         )
-        whole = f"{over['seeds']} seeds: D = {_mean_spread(over['mean'])} %"
-        apart = f", {over['left_out']} more without a D" if over["left_out"] else ""
-        lines.append(f"{escape(key)}, {whole}  ({', '.join(each)}){apart}")
+        lines.append(f"{escape(key)}, {seeds_in_words(over)}  ({', '.join(each)})")
+    for entry in summary.get("differences", []):
+        parts = [f"average {difference(entry['average'])}"]
+        if entry["dissociation"] is not None:
+            parts.append(f"D {difference(entry['dissociation'])}")
+        seeds = entry["average"]["seeds"]
+        both = f"{entry['setting']} against {entry['against']}"
+        lines.append(f"{escape(both)}, paired over {seeds} seeds: {', '.join(parts)}")
     if summary["failed"]:
         lines.append(f"[red]{len(summary['failed'])} failed[/red]: run again to try them again")
     return lines
-
-
-def _mean_spread(value: Any, sign: str = " ± ") -> str:
-    if value is None:
-        return "–"
-    mean, spread = value
-    return f"{100 * mean:.1f}" + ("" if spread is None else f"{sign}{100 * spread:.1f}")
 
 
 def comparison_parts(result: dict[str, Any]) -> Iterator[Any]:
@@ -206,7 +215,7 @@ def comparison_parts(result: dict[str, Any]) -> Iterator[Any]:
         table.add_column(escape(arm), justify="right", no_wrap=True)
 
     def starred(value: Any, tested: dict[str, Any] | None) -> str:
-        return _mean_spread(value, "±") + ("*" if tested and tested["significant"] else "")
+        return mean_spread(value, "±") + ("*" if tested and tested["significant"] else "")
 
     def against(arm: str, *keys: str) -> Any:
         found = arms[arm]["against"]
@@ -219,8 +228,8 @@ def comparison_parts(result: dict[str, Any]) -> Iterator[Any]:
         table.add_row(escape(task), *cells)
     whole = [starred(arms[a]["average"], against(a, "average")) for a in arms]
     table.add_row("[bold]average[/bold]", *whole)
-    for title, key in (("task σ", "task_sigma"), ("D", "dissociation")):
-        table.add_row(title, *(_mean_spread(facts[key], "±") for facts in arms.values()))
+    table.add_row("task σ", *(mean_spread(facts["task_sigma"], "±") for facts in arms.values()))
+    table.add_row("D", *(arm_dissociation(facts) for facts in arms.values()))
     for title, key in (("tasks better", "improved"), ("tasks ≥", "at_least_as_good")):
         counts = ["" if against(a) is None else str(against(a).get(key, "–")) for a in arms]
         table.add_row(title, *counts)
@@ -228,15 +237,21 @@ def comparison_parts(result: dict[str, Any]) -> Iterator[Any]:
     if left_out := result.get("left_out"):
         words = f"left out, not in every run: {', '.join(left_out)}"
         yield Text(words, style="dim")
+    yield differences_table(result)
+    tests = {against(arm)["test"]: None for arm in arms if against(arm) and "test" in against(arm)}
     yield Text(
-        f"mean ± sd over seeds; * differs from {result['baseline']} at 5 % (paired bootstrap over "
-        "validation examples)",
+        f"mean ± sd over seeds; * differs from {result['baseline']} at 5 % "
+        f"({'; '.join(tests) or 'paired bootstrap over validation examples'})",
         style="dim",
     )
+    for facts in arms.values():
+        for run, reason in (facts.get("undefined") or {}).items():
+            yield Text(f"{run}: D is undefined ({reason})", style="dim")
 
 
 def transfer_parts(summary: dict[str, Any]) -> Iterator[Any]:
-    """A table a task: a row an amount of data, a column a start."""
+    """Two tables per task, one row per amount of data: every start, and what it gains over the
+    first."""
     for task, amounts in summary["tasks"].items():
         title = f"{task}: {summary['metrics'][task]} (%)"
         table = Table(title=escape(title), title_justify="left", header_style="bold", box=None)
@@ -245,15 +260,17 @@ def transfer_parts(summary: dict[str, Any]) -> Iterator[Any]:
             table.add_column(escape(heading), justify="right", no_wrap=True)
         for amount, entry in amounts.items():
             cells = [
-                _mean_spread(entry[start]["mean"])
-                + ("*" if entry[start].get("significant") else "")
+                mean_spread(entry[start]["mean"])
+                + ("*" if entry[start].get("against", {}).get("significant") else "")
                 for start in starts
             ]
             table.add_row(amount, *cells)
         yield table
+        if len(starts) > 1:
+            yield gains_table(amounts, starts)
     yield Text(
-        "mean ± sd over seeds; * differs from the first start at 5 % (one-sided paired bootstrap "
-        "over 10 seeds or more)",
+        "mean ± sd over seeds, differences paired by seed with 95 % intervals; * differs from the "
+        "first start at 5 % (two-sided t-test over 3 seeds or more)",
         style="dim",
     )
 
@@ -287,7 +304,7 @@ def _meta_score(entry: dict[str, Any]) -> str:
     if entry["mean"] is None:
         return "diverged"
     lost = f" ({entry['diverged']} diverged)" if entry.get("diverged") else ""
-    return _mean_spread(entry["mean"]) + lost
+    return mean_spread(entry["mean"]) + lost
 
 
 def _with_interval(entry: dict[str, Any]) -> str:

@@ -18,13 +18,13 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from brodmann.analysis.iap import forward_passes
 from brodmann.analysis.importance import passes
 from brodmann.config import Config, MetaSection, TransferSection
 from brodmann.data import catalogue
 from brodmann.errors import InputError
 from brodmann.grid_cells import task_name
 from brodmann.models.shapes import Shape, encoder_counts
+from brodmann.pipeline.dissociate import planned_passes
 from brodmann.pipeline.plan import evaluations_of
 from brodmann.training.defaults import choose_epochs
 from brodmann.training.transfer import LARGEST_BATCH
@@ -101,9 +101,7 @@ def estimate_run(label: str, config: Config, *, heads: bool, share: float = 1.0)
         repeated = passes(config.map.estimator, shape.layers * shape.heads)
         operations["map of heads"] = 2 * mapped * reading * repeated
         if len(tasks) > 1:
-            section = config.dissociation
-            shares = len({section.alpha, *section.curve})
-            repeated = forward_passes(len(tasks), shares, section.draws)
+            repeated = planned_passes(config, len(tasks))
             operations["dissociation"] = judged * reading * repeated
     return RunEstimate(
         label=label,

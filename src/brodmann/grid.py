@@ -9,11 +9,11 @@ numbers.
 """
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from brodmann.analysis.statistics import mean_and_spread
+from brodmann.analysis.seed_groups import differences, over_seeds
 from brodmann.artifacts import locked, read_json, write_json, write_text
 from brodmann.config import Config, to_toml
 from brodmann.errors import InputError
@@ -94,39 +94,18 @@ def _data_fingerprints(config: Config, base: Path) -> dict[str, str]:
 
 
 def summarised(folder: Path, cells: list[Cell]) -> dict[str, Any]:
-    """All cells, and the mean and spread over those that differ in their seed alone."""
+    """All cells, mean and spread over those that differ in their seed alone, and the paired
+    differences between such groups."""
     rows = [read_json(folder / f"{cell.fingerprint}.json") for cell in cells]
     groups: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         apart = {key: value for key, value in row["varied"].items() if key != "seed"}
         key = " ".join(["+".join(apart.pop("tasks")), *(f"{k}={v}" for k, v in apart.items())])
         groups.setdefault(key, []).append(row)
-    over_seeds = {key: _over_seeds(list(members)) for key, members in groups.items()}
+    found = {key: over_seeds(members) for key, members in groups.items()}
     return {
         "cells": [{k: v for k, v in row.items() if k != "schema_version"} for row in rows],
-        "over_seeds": {key: value for key, value in over_seeds.items() if value is not None},
+        "over_seeds": {key: value for key, value in found.items() if value is not None},
+        "differences": differences(groups),
         "failed": [row["label"] for row in rows if row["state"] == "failed"],
-    }
-
-
-def _over_seeds(rows: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """Seeds are trained models, not draws."""
-    found = [row["dissociation"] for row in rows if row.get("dissociation")]
-    done = [row for row in found if not row["undefined"]]  # a mean over fewer tasks is another one
-    if len(done) < 2:
-        return None
-    tasks = done[0]["tasks"]
-
-    def over(values: Iterator[float | None]) -> list[float | None] | None:
-        defined = [value for value in values if value is not None]
-        return list(mean_and_spread(defined)) if defined else None
-
-    return {
-        "seeds": len(done),
-        "left_out": len(found) - len(done),
-        "undertrained": sorted({name for row in done for name in row["undertrained"]}),
-        "tasks": tasks,
-        "base": [over(row["base"][i] for row in done) for i in range(len(tasks))],
-        "per_task": [over(row["per_task"][i] for row in done) for i in range(len(tasks))],
-        "mean": over(row["mean"] for row in done),
     }

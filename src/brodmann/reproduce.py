@@ -19,9 +19,9 @@ from brodmann.recipe_relations import done_cells, related, takes_training
 from brodmann.recipes import Recipe, View, find
 from brodmann.recipes.cells import case_key
 from brodmann.recipes.links import voxels_needed
-from brodmann.recipes.readers import READERS
+from brodmann.recipes.readers import READERS, SHOW_DISSOCIATION
 from brodmann.recipes.tables import SCALES, as_markdown, described, table_file
-from brodmann.results import LOWER_IS_BETTER
+from brodmann.results import LOWER_IS_BETTER, mean_dissociation, reasons_in_words
 
 
 def reproduce(
@@ -80,6 +80,7 @@ def reproduce(
             changes=changes,
             failed=failed,
             weak=hardly_learnt(found, view.arm) if own else {},
+            undefined=undefined_runs(found) if view.reader in SHOW_DISSOCIATION else {},
             data=notes,
         )
         file = table_file(output, view.name, scale, changed=bool(changes))
@@ -183,8 +184,23 @@ def hardly_learnt(found: dict[str, Any], arm: str = "") -> dict[str, str]:
         for task, entry in results.items():
             judged = entry["metric"] not in LOWER_IS_BETTER and entry.get("trivial") is not None
             weak = judged and undertrained(entry["score"], entry["trivial"]) is not None
+            weak = weak or entry.get("undertrained") is not None
             near.setdefault(task, []).append(weak)
     return {task: f"{sum(weak)} of {len(weak)} runs" for task, weak in near.items() if any(weak)}
+
+
+def undefined_runs(found: dict[str, Any]) -> dict[str, str]:
+    """Run → why its D is undefined: cells of a grid, or runs of a comparison."""
+    reasons = {
+        cell["label"]: reasons_in_words(cell["dissociation"]["undefined"])
+        for cell in [*found.get("cells", []), *found.get("joint", []), *found.get("dual", [])]
+        if cell["state"] == "done"
+        and cell.get("dissociation")
+        and mean_dissociation(cell["dissociation"]) is None
+    }
+    for arm in (found.get("arms") or {}).values():
+        reasons |= arm.get("undefined") or {}
+    return reasons
 
 
 def changes_of(overrides: list[str]) -> list[str]:

@@ -14,13 +14,15 @@ from brodmann.errors import InputError, did_you_mean
 
 Head = tuple[int, int]  # (layer, head), counted from 0
 USED = 0.5  # points: a conditioning whose worth lies below this for sure is hardly used
+PARTS = 10  # that importance is summed up over, so that its examples can be redrawn
 LOWER_IS_BETTER = ("mean_squared_error",)  # metrics that are errors
-VERDICTS = {  # of a pair of tasks, in words
+VERDICTS = {  # and findings of a pair of tasks, in words
     "double-distinct": "double dissociation, distinct",
     "double": "double dissociation",
     "single": "single dissociation",
     "inverted": "inverted: each suffers more from the other's heads",
     "none": "no dissociation",
+    "unclear": "not clear at this size",
     "undefined": "undefined",
 }
 
@@ -65,6 +67,20 @@ def size_in_words(count: float) -> str:
     return f"{count / 1e6:,.0f} MB" if count < 1e9 else f"{count / 1e9:,.1f} GB"
 
 
+def reasons_in_words(undefined: Mapping[str, str]) -> str:
+    """Why a D is undefined: the tasks that have none, each with its reason."""
+    return "; ".join(f"{task}: {reason}" for task, reason in undefined.items())
+
+
+def mean_dissociation(found: Mapping[str, Any]) -> float | None:
+    """D of one stored run or curve point: None as soon as one task has none.
+
+    Files of earlier versions hold the mean over the other tasks there.
+    """
+    incomplete = found.get("undefined") or any(d is None for d in found.get("per_task", ()))
+    return None if incomplete else found["mean"]
+
+
 def share_of(alpha: float, count: int) -> int:
     """floor(alpha · count), counted exactly: 0.58 · 100 is 57.99… in floats."""
     if isinstance(alpha, bool) or not isinstance(alpha, Real) or not 0 <= alpha <= 1:
@@ -92,6 +108,10 @@ class HeadScores:
     values: Array
     settings: dict[str, Any] = field(default_factory=dict)  # how they were measured
     removed: tuple[Head, ...] = ()  # heads the model no longer has: never chosen
+    # Sums over fixed parts of the examples, (task, part, layer, head), and how much each part
+    # counts, (task, part): heads can be chosen again as if other examples had been drawn.
+    part_sums: Array | None = None
+    part_counts: Array | None = None
 
     def __post_init__(self) -> None:
         self.tasks = tuple(self.tasks)
@@ -104,6 +124,15 @@ class HeadScores:
             )
         if not np.isfinite(self.values).all():
             raise InputError("scores: some are not finite numbers")
+        if self.part_sums is not None:
+            self.part_sums = np.asarray(self.part_sums, dtype=np.float64)
+            self.part_counts = np.asarray(self.part_counts, dtype=np.float64)
+            tasks, *shape = self.part_sums.shape
+            if [tasks, *shape[1:]] != [*self.values.shape] or self.part_counts.shape != (
+                tasks,
+                shape[0],
+            ):
+                raise InputError("scores: the sums over parts of the examples do not fit them")
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -173,7 +202,9 @@ class HeadScores:
             raise InputError(f"unknown normalisation '{how}'{hint}")
         norms = np.linalg.norm(self.values, axis=2, keepdims=True)
         values = self.values / np.where(norms > 0, norms, 1)
-        return HeadScores(self.tasks, values, {**self.settings, "normalize": how}, self.removed)
+        settings = {**self.settings, "normalize": how}
+        parts = (self.part_sums, self.part_counts)
+        return HeadScores(self.tasks, values, settings, self.removed, *parts)
 
     def to_frame(self) -> Any:
         """A pandas table with the columns task, layer, head, score."""
@@ -185,15 +216,16 @@ class HeadScores:
         return pandas.DataFrame({"score": self.values.ravel()}, index=index).reset_index()
 
     def save(self, path: str | Path) -> None:
-        write_json(
-            Path(path),
-            {
-                "tasks": list(self.tasks),
-                "scores": self.values.tolist(),
-                "settings": self.settings,
-                "removed": [list(head) for head in self.removed],
-            },
-        )
+        document = {
+            "tasks": list(self.tasks),
+            "scores": self.values.tolist(),
+            "settings": self.settings,
+            "removed": [list(head) for head in self.removed],
+        }
+        if self.part_sums is not None and self.part_counts is not None:
+            document["part_sums"] = self.part_sums.tolist()
+            document["part_counts"] = self.part_counts.tolist()
+        write_json(Path(path), document)
 
     @classmethod
     def load(cls, path: str | Path) -> "HeadScores":
@@ -204,6 +236,8 @@ class HeadScores:
                 np.array(document["scores"]),
                 dict(document["settings"]),
                 tuple((layer, head) for layer, head in document["removed"]),
+                document.get("part_sums"),
+                document.get("part_counts"),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"{path}: not head scores ({error})") from None
@@ -214,7 +248,7 @@ class Dissociation:
     """How far tasks have separated over the heads of one model.
 
     `performance[i][j]` is task i's score with task j's heads off. A number that means nothing is
-    None, and `undefined` says why.
+    None, and `undefined` says why; with one task in it the mean is None, too.
     """
 
     tasks: list[str]
@@ -228,8 +262,10 @@ class Dissociation:
     per_task: list[float | None]  # D of each task
     mean: float | None
     pairwise: list[list[float | None]]
-    verdicts: list[list[str]]  # of each pair inside this run
-    intervals: dict[str, Any]  # level, per_task, mean, pairwise: [low, high] or None
+    verdicts: list[list[str]]  # of each pair, by the paper's rule, whatever the intervals
+    # level, over (what was drawn again), per_task, mean, pairwise and pairs: [low, high] or None;
+    # examples_only: the same over validation examples alone, where importance was redrawn, too
+    intervals: dict[str, Any]
     p_values: list[float | None]  # own heads against random ones
     overlap: list[list[float]]
     heads_per_layer: list[list[int]]  # [task][layer]
@@ -238,6 +274,8 @@ class Dissociation:
     undertrained: dict[str, str]  # task → why its D means little
     curve: list[dict[str, Any]]  # the same over other shares
     settings: dict[str, Any]
+    redrawn: dict[str, Any] | None = None  # D with heads chosen by redrawn importance examples
+    null: dict[str, Any] | None = None  # D with heads dealt to the tasks at random, and its p
 
     def check_shape(self) -> None:
         """Every list has an entry a task."""
@@ -263,6 +301,12 @@ class Dissociation:
         short["curve"] = [{k: p[k] for k in ("alpha", "per_task", "mean")} for p in self.curve]
         return short
 
+    def in_words(self) -> str:
+        """D in percent, or why there is none."""
+        if self.mean is None:
+            return f"undefined ({reasons_in_words(self.undefined)})"
+        return f"{100 * self.mean:.1f} %"
+
     def to_frame(self) -> Any:
         """A pandas table: a row a task evaluated, a column a task whose heads are off."""
         pandas = need_pandas()
@@ -286,8 +330,13 @@ class Dissociation:
         try:
             result = cls(**document)
             result.check_shape()
+            result.mean = mean_dissociation(document)
+            for point in result.curve:
+                point["mean"] = mean_dissociation(point)
+            if result.mean is None:
+                result.intervals["mean"] = None
             result.heads = [[(layer, head) for layer, head in chosen] for chosen in result.heads]
-        except (TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"{path}: not a dissociation ({error})") from None
         return result
 

@@ -55,7 +55,14 @@ def test_every_arm_and_seed_in_one_command(study: Path, command: Command) -> Non
     ]  # fmt: skip
     assert result["arms"]["iat"]["seeds"] == [0, 1]
     assert result["arms"]["single"]["dissociation"] is None
-    assert result["arms"]["iat"]["dissociation"] is not None
+    arm = result["arms"]["iat"]  # entities may not be learnt at all: then D is undefined
+    assert arm["dissociation_over"] == [2 - len(arm["undefined"]), 2]
+    assert (arm["dissociation"] is None) is (len(arm["undefined"]) == 2)
+    for reason in arm["undefined"].values():
+        assert reason == "entities: its base score is 0, so a ratio to it means nothing"
+    assert arm["against"]["test"] == "two-sided permutation test over validation examples"
+    assert "points against multi [95 %]" in out
+    assert "(two-sided permutation test over validation examples)" in " ".join(out.split())
     metrics = json.loads((study / "runs/arms/iat-seed1/metrics.json").read_text("utf-8"))
     score = metrics["splits"]["validation"]["sentiment"]["score"]
     assert result["arms"]["iat"]["scores"]["sentiment"][1] == pytest.approx(score)

@@ -60,7 +60,11 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert "head importance, layer 0 below" in done.stdout and "D = " in done.stdout
+    assert "head importance, layer 0 below" in done.stdout
+    result = bm.Dissociation.load(folder / "runs" / "small" / "dissociation.json")
+    # After so few steps a correlation may be below 0, and then there is no D.
+    assert ("D = " in done.stdout) is (result.mean is not None)
+    assert ("D is undefined (" in done.stdout) is (result.mean is None)
     return folder / "runs" / "small"
 
 
@@ -70,6 +74,14 @@ def test_run_leaves_map_and_dissociation(trained: Path, command: Command) -> Non
     result = bm.Dissociation.load(trained / "dissociation.json")
     assert result.alpha == 0.25 and [p["alpha"] for p in result.curve] == [0.25, 0.5]
     assert len(result.random[0]) == 20
+    assert result.settings["redraws"] == 5 and result.settings["exchanges"] == 3
+    assert result.redrawn is not None and (result.null is None) is (result.mean is None)
+    metrics = json.loads((trained / "metrics.json").read_text("utf-8"))
+    for task, entry in metrics["splits"]["validation"].items():
+        assert entry["training_loss"] > 0 and entry["guessing_loss"] == pytest.approx(
+            {"sentiment": np.log(2), "topic": np.log(4), "similarity": 1.0}[task], abs=0.01
+        )
+        assert result.undertrained.get(task) == entry["undertrained"]
     written = (trained / "dissociation.json").stat().st_mtime_ns
     code, out, err = command("dissociate", trained, "--json")  # there already: read, not measured
     assert (code, err) == (0, "") and json.loads(out)["base"] == result.base

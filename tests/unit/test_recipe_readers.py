@@ -184,3 +184,50 @@ def test_models_are_rows_and_pairs_columns() -> None:
         assert ours[model] == pytest.approx(columns, abs=0.06), model
     again = READERS[table.reader](grid)
     assert again == {model: pytest.approx(row) for model, row in table.paper.items()}
+
+
+def pair_cell(seed: int, per_task: list[float | None]) -> dict[str, Any]:
+    """A run of the pair a + b; earlier versions stored the mean over the tasks with a D."""
+    defined = [d for d in per_task if d is not None]
+    reasons = {n: "its base score is 0" for n, d in zip("ab", per_task, strict=True) if d is None}
+    measured = {
+        "tasks": ["a", "b"],
+        "per_task": per_task,
+        "pairwise": [[None, per_task[0]], [per_task[1], None]],
+        "mean": sum(defined) / len(defined) if defined else None,
+        "undefined": reasons,
+    }
+    varied = {"tasks": ["a", "b"], "seed": seed}
+    label = f"a+b seed={seed}"
+    return {"label": label, "state": "done", "varied": varied, "dissociation": measured}
+
+
+def test_an_undefined_d_is_no_number_of_a_pair() -> None:
+    """12.5 would be the D of task a alone."""
+    grid = {"cells": [pair_cell(0, [0.125, None])]}
+    assert READERS["pair_dissociation"](grid) == {"a+b": {"D": None}, "average": {"D": None}}
+    assert READERS["dual_task"](grid) == {"a+b": {"D_A": 12.5, "D_B": None}}
+    assert READERS["case_dissociation"](grid) == {"as configured": {"D": None}}
+    arms = {"multi": {"seeds": [0], "dissociation": None, "undefined": {"multi-seed0": "x"}}}
+    assert READERS["arm_dissociation"]({"arms": arms}) == {"multi": {"D": None}}
+
+
+def test_means_over_seeds_leave_out_runs_without_a_d_and_say_so() -> None:
+    from brodmann.recipes.tables import left_out
+    from brodmann.reproduce import undefined_runs
+
+    cells = [pair_cell(0, [0.1, 0.3]), pair_cell(1, [0.5, None]), pair_cell(2, [0.2, 0.2])]
+    grid = {"cells": cells}
+    assert READERS["pair_dissociation"](grid)["a+b"]["D"] == pytest.approx(20)
+    assert READERS["dual_task"](grid)["a+b"] == pytest.approx({"D_A": 80 / 3, "D_B": 25})
+    row = READERS["case_dissociation"](grid)["as configured"]
+    assert row == pytest.approx({"D": 20.0, SPREAD: 0.0}, abs=1e-9)
+    assert READERS["pairwise_dissociation"](grid)["a"]["b"] == pytest.approx(25)
+    reasons = undefined_runs(grid)
+    assert reasons == {"a+b seed=1": "b: its base score is 0"}
+    document = {"undefined": reasons, "runs": dict.fromkeys("xyz", "")}
+    assert left_out(document) == (
+        "D is undefined in 1 of 3 runs, which means leave out: a+b seed=1 (b: its base score is 0)."
+    )
+    document = {"undefined": {"x": "why"}, "runs": {"x": ""}}
+    assert left_out(document) == "D is undefined in the only run: x (why)."

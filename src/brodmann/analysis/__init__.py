@@ -7,10 +7,11 @@ from brodmann.analysis.comparison import paired_bootstrap
 from brodmann.analysis.covsim import covsim
 from brodmann.analysis.cra import cra
 from brodmann.analysis.difficulty import difficulty
-from brodmann.analysis.dissociation import dissociation_scores, verdict
+from brodmann.analysis.dissociation import dissociation_scores, finding, verdict
 from brodmann.analysis.dse import dse
 from brodmann.analysis.link import linked
 from brodmann.analysis.relevance import vocabulary_relevance
+from brodmann.analysis.statistics import paired_permutation, paired_t
 
 __all__ = [
     "ahp",
@@ -21,8 +22,11 @@ __all__ = [
     "difficulty",
     "dissociation_scores",
     "dse",
+    "finding",
     "linked",
     "paired_bootstrap",
+    "paired_permutation",
+    "paired_t",
     "suggested_clusters",
     "verdict",
     "vocabulary_relevance",

@@ -91,12 +91,14 @@ def specialization_axes(
         places = [(i, j) for i, row in enumerate(kinds) for j, k in enumerate(row) if k == kind]
         if not places:
             continue
-        defined = [value for i, j in places if (value := separated[i][j]) is not None]
+        apart = [separated[i][j] for i, j in places]
+        defined = [value for value in apart if value is not None]
         table[kind] = {
             "comparisons": len(places) // 2,
             "overlap": float(np.mean([tops[i][j] for i, j in places])),
             "spearman": float(np.mean([ranks[i, j] for i, j in places])),
-            "dissociation": float(np.mean(defined)) if defined else None,
+            # A mean of pairwise D is undefined where one of them is.
+            "dissociation": float(np.mean(defined)) if len(defined) == len(apart) else None,
         }
     observed = table[AXES[0]]["overlap"] - table[AXES[1]]["overlap"]
     return {

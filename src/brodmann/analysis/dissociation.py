@@ -5,7 +5,11 @@ $$RP_i(H_j) = P_{ij} / P_i \qquad
 
 where $P_{ij}$ is task $i$'s score with the heads $H_j$ of task $j$ off, $P_i$ with nothing off.
 All values are fractions. A score $P_i \le 0$ (or none) makes $RP_i$ meaningless: such a task has no
-$D_i$, with the reason beside it, and $D$ is the mean over the tasks that have one.
+$D_i$, and the reason is given instead. $D$ is undefined as soon as one $D_i$ is: a mean over the
+remaining tasks would be another quantity under the same name.
+
+`verdict` is the rule of the paper, applied to two numbers. A `finding` needs their intervals: it is
+the verdict that every point of the two intervals shares, and `unclear` where they do not share one.
 
 Reference: Li et al. 2023, "Interpreting and Exploiting Functional Specialization in Multi-Head
 Attention under Multi-task Learning", §4.1, eq. 5-7; the verdicts follow its §6.1 and Table 9.
@@ -14,6 +18,7 @@ Attention under Multi-task Learning", §4.1, eq. 5-7; the verdicts follow its §
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -22,11 +27,18 @@ from brodmann.results import Head
 
 DISTINCT = 0.10  # D from which a double dissociation is called distinct, and a single one single
 LEARNT = 0.25  # of the way from the trivial answer to a perfect one; less is undertrained
+NEAR_GUESSING = 0.9  # of the loss of guessing; a training loss above that has hardly fallen
+UNCLEAR = "unclear"
+
+Ends = Sequence[float] | None  # of an interval
 
 
 @dataclass
 class DissociationScores:
-    """D of each task, their mean, and every pair inside the run; None where undefined."""
+    """D of each task, their mean, and every pair inside the run; None where undefined.
+
+    `undefined` gives the reason for every task without a D; with one of them the mean is None.
+    """
 
     per_task: list[float | None]
     mean: float | None
@@ -68,7 +80,7 @@ def dissociation_scores(
         per_task.append(sum(others) / len(others))
         pairwise.append([None if j == i else against[j] for j in range(count)])
     defined = [d for d in per_task if d is not None]
-    mean = sum(defined) / len(defined) if defined else None
+    mean = sum(defined) / count if len(defined) == count else None
     return DissociationScores(per_task, mean, pairwise, reasons)
 
 
@@ -83,7 +95,7 @@ def _undefined(base: float, row: np.ndarray) -> str | None:
 
 
 def verdict(d_a: float | None, d_b: float | None) -> str:
-    """What a pair of tasks shows: double-distinct, double, single, inverted or none."""
+    """The paper's rule for a pair: double-distinct, double, single, inverted or none."""
     if d_a is None or d_b is None:
         return "undefined"
     if d_a > 0 and d_b > 0:
@@ -93,8 +105,46 @@ def verdict(d_a: float | None, d_b: float | None) -> str:
     return "inverted" if d_a < 0 and d_b < 0 else "none"
 
 
+def finding(
+    d_a: float | None, d_b: float | None, ends_a: Ends, ends_b: Ends, ends_mean: Ends = None
+) -> str:
+    """The verdict that holds over both intervals, or `unclear`.
+
+    `ends_mean` is the interval of the pair's D, (D_A + D_B) / 2, which decides about `distinct`;
+    left out, the mean of the lower ends stands in, which is lower.
+    """
+    if d_a is None or d_b is None:
+        return "undefined"
+    if ends_a is None or ends_b is None:
+        return UNCLEAR
+    (low_a, high_a), (low_b, high_b) = ends_a, ends_b
+    if low_a > 0 and low_b > 0:
+        lowest = (low_a + low_b) / 2 if ends_mean is None else ends_mean[0]
+        return "double-distinct" if lowest >= DISTINCT else "double"
+    corners = {verdict(a, b) for a in (low_a, high_a) for b in (low_b, high_b)}
+    return corners.pop() if len(corners) == 1 else UNCLEAR
+
+
+def findings(
+    pairwise: Sequence[Sequence[float | None]], intervals: Mapping[str, Any]
+) -> list[list[str]]:
+    """The finding of every pair inside one run, from its pairwise D and their intervals."""
+    count = len(pairwise)
+    each = intervals.get("pairwise") or [[None] * count for _ in range(count)]
+    means = intervals.get("pairs") or [[None] * count for _ in range(count)]
+    return [
+        [
+            ""
+            if i == j
+            else finding(pairwise[i][j], pairwise[j][i], each[i][j], each[j][i], means[i][j])
+            for j in range(count)
+        ]
+        for i in range(count)
+    ]
+
+
 def verdicts(scores: DissociationScores) -> list[list[str]]:
-    """Of every pair inside one run, from its pairwise D."""
+    """The paper's verdict for every pair inside one run, from its pairwise D."""
     count = len(scores.per_task)
     return [
         [
@@ -118,11 +168,19 @@ def heads_per_layer(heads: Sequence[Sequence[Head]], layers: int) -> list[list[i
     ]
 
 
-def undertrained(base: float, trivial: float) -> str | None:
-    """Why a task has hardly been learnt, or None: its dissociation then means little."""
-    if trivial >= 1 or (base - trivial) / (1 - trivial) >= LEARNT:
-        return None
-    return (
-        f"base score {100 * base:.1f} % is near the {100 * trivial:.1f} % "
-        "that answers without reading the text get"
-    )
+def undertrained(
+    base: float, trivial: float, loss: float | None = None, guessing: float | None = None
+) -> str | None:
+    """Why a task is hardly trained, or None: its dissociation then means little.
+
+    Either its score is near that of an answer without reading, or its training loss (at the end)
+    is still near the loss of guessing.
+    """
+    if trivial < 1 and (base - trivial) / (1 - trivial) < LEARNT:
+        return (
+            f"base score {100 * base:.1f} % is near the {100 * trivial:.1f} % "
+            "that answers without reading the text get"
+        )
+    if loss is not None and guessing is not None and loss > NEAR_GUESSING * guessing:
+        return f"training loss {loss:.3f} is near the {guessing:.3f} of guessing"
+    return None

@@ -1,9 +1,10 @@
 """Important attention-head pruning (IAP): each task's top heads off, every task scored.
 
 For every task its K = floor(α · heads) most important heads, over all layers together; then r draws
-of K random heads by the same rule. What comes out is the matrix of scores, D with a bootstrap
-interval over validation examples (from the outcomes already measured: no further forward pass), and
-a test against the random draws. Formulas: `analysis/dissociation.py`.
+of K random heads by the same rule. What comes out is the matrix of scores, D with its interval, a
+test against the random draws, and a test of D itself. Formulas: `analysis/dissociation.py`;
+intervals: `analysis/dissociation_intervals.py`, `analysis/redraws.py`; the test of D:
+`analysis/null.py`.
 
 Reference: Li et al. 2023, "Interpreting and Exploiting Functional Specialization in Multi-Head
 Attention under Multi-task Learning", §4.1.
@@ -11,29 +12,24 @@ Departures: the published code keeps one head per layer in its random draws only
 the same rule as the ranking, or the baseline would not be fair.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from brodmann.analysis import dissociation as formulas
-from brodmann.analysis.statistics import (
-    bootstrap_weights,
-    percentile_interval,
-    random_draw_p_value,
-)
-from brodmann.artifacts import Array, write_arrays
+from brodmann.analysis.dissociation_intervals import dissociation_intervals
+from brodmann.analysis.head_outcomes import HeadOutcomes, Progress
+from brodmann.analysis.null import exchanged, exchanges_needed, null_distribution
+from brodmann.analysis.redraws import USUAL, redrawn, redrawn_dissociation
+from brodmann.analysis.statistics import FEWEST_DRAWS, random_draw_p_value
 from brodmann.data.kinds import trivial_score
-from brodmann.data.outcomes import outcomes, resampled_scores
 from brodmann.data.tasks import Task
 from brodmann.errors import InputError
 from brodmann.results import LOWER_IS_BETTER, Dissociation, Head, HeadScores, share_of
 
-LEVEL = 0.95
 MOST_DRAWS = 10_000  # each reads every example once more
-FEWEST_DEFINED = 0.95  # share of the resamples in which a D must exist to have an interval
-Progress = Callable[[int], None]
 
 
 def dissociation(
@@ -45,43 +41,42 @@ def dissociation(
     curve: Sequence[float] = (),
     draws: int = 20,
     resamples: int = 2000,
+    redraws: int | None = None,
+    exchanges: int | None = None,
     split: str = "validation",
     seed: int = 0,
     batch_size: int = 64,
     precision: str = "float32",
     progress: Progress | None = None,
     outcomes_file: str | Path | None = None,
+    training_losses: Mapping[str, tuple[float, float]] | None = None,
 ) -> Dissociation:
     """Scores of every task with every task's top heads off, and what follows from them.
 
     `curve` lists further shares to measure; `draws` random choices of as many heads are the
-    baseline; `outcomes_file` keeps what every example contributed (an .npz) for later resampling.
+    baseline. `redraws` choices by redrawn importance examples widen the intervals, and `exchanges`
+    random ways to deal the heads to the tasks give a p-value of D; each takes a forward pass per
+    task. Left out, both are measured where `draws` is 20 or more: 5 redraws, and as many exchanges
+    as the test needs. `outcomes_file` keeps what every example contributed (an .npz) for later
+    resampling; `training_losses` are every task's last training loss and the loss of guessing.
     """
-    _check(model, tasks, scores, split, draws, resamples)
-    measured = _Measured(model, tasks, split, batch_size, precision, progress)
+    redraws, exchanges = extra_choices(
+        len(tasks), draws, redraws, exchanges, sums=scores.part_sums is not None
+    )
+    _check(model, tasks, scores, split, draws, resamples, redraws, exchanges)
+    measured = HeadOutcomes(model, tasks, split, batch_size, precision, progress)
     chosen = {share: _chosen(scores, tasks, share) for share in sorted({alpha, *curve})}
-    measured.add("base", [])
-    for share, heads in chosen.items():
-        for task, off in zip(tasks, heads, strict=True):
-            measured.add(f"{share}/{task.name}", off)
-    for draw, off in enumerate(random_heads(scores, alpha, draws, seed)):
-        measured.add(f"random/{draw}", off)
+    _measure_choices(measured, chosen, random_heads(scores, alpha, draws, seed))
     if outcomes_file is not None:
         measured.save(Path(outcomes_file))
-
     base = [measured.score(task, "base") for task in tasks]
     matrix = measured.matrix(alpha)
     meaningless = _lower_is_better(tasks)
     found = formulas.dissociation_scores(matrix, base, undefined=meaningless)
+    again = _redrawn(measured, scores, chosen[alpha], alpha, base, meaningless, redraws, seed)
     layers = formulas.heads_per_layer(chosen[alpha], scores.shape[0])
     random = [[measured.score(t, f"random/{draw}") for draw in range(draws)] for t in tasks]
     trivial = [trivial_score(task, split) for task in tasks]
-    weak = {
-        task.name: reason
-        for task, score, guess in zip(tasks, base, trivial, strict=True)
-        if task.spec.metric not in LOWER_IS_BETTER
-        and (reason := formulas.undertrained(score, guess)) is not None
-    }
     return Dissociation(
         tasks=[task.name for task in tasks],
         metrics=[task.spec.metric for task in tasks],
@@ -95,7 +90,7 @@ def dissociation(
         mean=found.mean,
         pairwise=found.pairwise,
         verdicts=formulas.verdicts(found),
-        intervals=_intervals(measured, tasks, alpha, found, resamples, seed),
+        intervals=dissociation_intervals(measured, tasks, alpha, found, resamples, seed, again),
         p_values=[
             None if d is None else random_draw_p_value(matrix[i][i], np.array(random[i]))
             for i, d in enumerate(found.per_task)
@@ -104,7 +99,7 @@ def dissociation(
         heads_per_layer=layers,
         layer_spread=np.std(layers, axis=0).tolist(),
         undefined={tasks[i].name: reason for i, reason in found.undefined.items()},
-        undertrained=weak,
+        undertrained=_undertrained(tasks, base, trivial, training_losses or {}),
         curve=[_point(measured, tasks, share, heads, base) for share, heads in chosen.items()],
         settings={
             "importance": scores.settings,
@@ -113,20 +108,56 @@ def dissociation(
             "split": split,
             "examples": {task.name: len(task.splits[split]) for task in tasks},
             "draws": draws,
+            "redraws": redraws,
+            "exchanges": exchanges,
             "resamples": resamples,
             "seed": seed,
             "precision": precision,
         },
+        redrawn=again,
+        null=_null(measured, chosen[alpha], base, matrix, found, exchanges, seed),
     )
 
 
-def forward_passes(tasks: int, shares: int, draws: int) -> int:
-    """How often every task's examples are read."""
-    return 1 + tasks * shares + draws
+def extra_choices(
+    tasks: int, draws: int, redraws: int | None, exchanges: int | None, *, sums: bool
+) -> tuple[int, int]:
+    """How many redraws and exchanges are measured; None asks for what a whole test needs.
+
+    `sums` says whether importance has sums over parts of its examples: without them there is
+    nothing to redraw.
+    """
+    whole = draws >= FEWEST_DRAWS
+    if redraws is None:
+        redraws = USUAL if whole and sums else 0
+    if exchanges is None:
+        exchanges = exchanges_needed(tasks) if whole else 0
+    return redraws, exchanges
+
+
+def forward_passes(
+    tasks: int,
+    *,
+    shares: int,
+    draws: int,
+    redraws: int | None,
+    exchanges: int | None,
+    sums: bool = True,
+) -> int:
+    """How often every task's examples are read, at most: equal choices are measured once."""
+    redraws, exchanges = extra_choices(tasks, draws, redraws, exchanges, sums=sums)
+    return 1 + draws + tasks * (shares + redraws + exchanges)
 
 
 def _check(
-    model: Any, tasks: Sequence[Task], scores: HeadScores, split: str, draws: int, resamples: int
+    model: Any,
+    tasks: Sequence[Task],
+    scores: HeadScores,
+    split: str,
+    draws: int,
+    resamples: int,
+    redraws: int,
+    exchanges: int,
 ) -> None:
     from brodmann.models.families import head_shape
     from brodmann.models.trained_gates import gone_heads
@@ -142,6 +173,10 @@ def _check(
         )
     if not 0 <= draws <= MOST_DRAWS:
         raise InputError(f"draws = {draws}: expected 0 to {MOST_DRAWS:,} (20 for a test)")
+    if redraws < 0 or redraws == 1:
+        raise InputError(f"redraws = {redraws}: expected 0, or 2 or more (one has no spread)")
+    if exchanges < 0:
+        raise InputError(f"exchanges = {exchanges}: expected 0 or more")
     for task in tasks:
         scores.of(task.name)
         if split not in task.splits:
@@ -152,6 +187,18 @@ def _chosen(scores: HeadScores, tasks: Sequence[Task], share: float) -> list[lis
     if share_of(share, scores.heads) < 1:
         raise InputError(f"alpha = {share} of {scores.heads} heads is less than one head")
     return [scores.top(share, task.name) for task in tasks]
+
+
+def _measure_choices(
+    measured: HeadOutcomes, chosen: Mapping[float, list[list[Head]]], random: list[list[Head]]
+) -> None:
+    """Nothing off, every task's heads at every share, and the random draws."""
+    measured.add("base", [])
+    for share, heads in chosen.items():
+        for task, off in zip(measured.tasks, heads, strict=True):
+            measured.add(f"{share}/{task.name}", off)
+    for draw, off in enumerate(random):
+        measured.add(f"random/{draw}", off)
 
 
 def random_heads(scores: HeadScores, alpha: float, draws: int, seed: int) -> list[list[Head]]:
@@ -165,63 +212,6 @@ def random_heads(scores: HeadScores, alpha: float, draws: int, seed: int) -> lis
     ]
 
 
-class _Measured:
-    """Every task's outcomes under every choice of heads, each choice measured once."""
-
-    def __init__(
-        self,
-        model: Any,
-        tasks: Sequence[Task],
-        split: str,
-        batch_size: int,
-        precision: str,
-        progress: Progress | None,
-    ) -> None:
-        self.model, self.tasks, self.split = model, tasks, split
-        self.options: dict[str, Any] = {
-            "batch_size": batch_size,
-            "precision": precision,
-            "progress": progress,
-        }
-        self.encoded = {t.name: model.encode(t.spec, t.splits[split]) for t in tasks}
-        self.found: dict[tuple[str, tuple[Head, ...]], Array] = {}
-        self.choices: dict[str, tuple[Head, ...]] = {}
-
-    def add(self, name: str, off: Sequence[Head]) -> None:
-        from brodmann.models.evaluate import evaluate_task
-        from brodmann.models.gates import head_gates
-
-        self.choices[name] = tuple(off)
-        for task in self.tasks:
-            key = (task.name, tuple(off))
-            if key in self.found:  # two tasks with the same heads
-                continue
-            examples, encoded = task.splits[self.split], self.encoded[task.name]
-            with head_gates(self.model, off=off):
-                result = evaluate_task(self.model, task.name, encoded, examples, **self.options)
-            self.found[key] = outcomes(result.predictions, examples, task.spec)
-
-    def outcomes_of(self, task: Task, choice: str) -> Array:
-        return self.found[task.name, self.choices[choice]]
-
-    def score(self, task: Task, choice: str, weights: Array | None = None) -> Any:
-        values = self.outcomes_of(task, choice)
-        if weights is not None:
-            return resampled_scores(values, weights, task.spec)
-        return float(resampled_scores(values, np.ones((1, len(values))), task.spec)[0])
-
-    def matrix(self, share: float) -> list[list[float]]:
-        return [[self.score(i, f"{share}/{j.name}") for j in self.tasks] for i in self.tasks]
-
-    def save(self, path: Path) -> None:
-        arrays = {
-            f"{task.name}|{choice}": self.outcomes_of(task, choice).astype(np.float32)
-            for task in self.tasks
-            for choice in self.choices
-        }
-        write_arrays(path, arrays)
-
-
 def _lower_is_better(tasks: Sequence[Task]) -> dict[int, str]:
     """A ratio of errors grows with damage: no dissociation from such a metric."""
     return {
@@ -231,47 +221,61 @@ def _lower_is_better(tasks: Sequence[Task]) -> dict[int, str]:
     }
 
 
-def _intervals(
-    measured: _Measured,
+def _undertrained(
     tasks: Sequence[Task],
+    base: Sequence[float],
+    trivial: Sequence[float],
+    losses: Mapping[str, tuple[float, float]],
+) -> dict[str, str]:
+    """Task → why it is hardly trained. An error is no score: there the loss alone counts."""
+    found = {}
+    for task, score, guess in zip(tasks, base, trivial, strict=True):
+        if task.spec.metric in LOWER_IS_BETTER:
+            score, guess = 1.0, 0.0
+        reason = formulas.undertrained(score, guess, *losses.get(task.name, (None, None)))
+        if reason is not None:
+            found[task.name] = reason
+    return found
+
+
+def _redrawn(
+    measured: HeadOutcomes,
+    scores: HeadScores,
+    chosen: Sequence[Sequence[Head]],
     alpha: float,
-    found: formulas.DissociationScores,
-    resamples: int,
+    base: Sequence[float],
+    meaningless: dict[int, str],
+    redraws: int,
     seed: int,
-) -> dict[str, Any]:
-    """Percentile intervals over validation examples; the same draw for all choices of heads."""
-    count = len(tasks)
-    pairwise: list[list[Any]] = [[None] * count for _ in tasks]
-    drawn_d: list[Array | None] = []
-    for i, task in enumerate(tasks):
-        if found.per_task[i] is None or not resamples:
-            drawn_d.append(None)
-            continue
-        units = len(measured.outcomes_of(task, "base"))
-        weights = bootstrap_weights(units, resamples, seed + i)
-        base = measured.score(task, "base", weights)
-        base = np.where(base > 0, base, np.nan)
-        relative = [measured.score(task, f"{alpha}/{j.name}", weights) / base for j in tasks]
-        against = [relative[j] - relative[i] for j in range(count)]
-        for j in range(count):
-            if j != i:
-                pairwise[i][j] = _interval(against[j])
-        drawn_d.append(np.mean([against[j] for j in range(count) if j != i], axis=0))
-    defined = [values for values in drawn_d if values is not None]
-    mean = None if not defined else _interval(np.mean(defined, axis=0))
-    per_task = [None if values is None else _interval(values) for values in drawn_d]
-    return {"level": LEVEL, "per_task": per_task, "mean": mean, "pairwise": pairwise}
-
-
-def _interval(values: Array) -> list[float] | None:
-    defined = values[np.isfinite(values)]
-    if len(defined) < FEWEST_DEFINED * len(values):
+) -> dict[str, Any] | None:
+    if not redraws:
         return None
-    return list(percentile_interval(defined, LEVEL))
+    names = [task.name for task in measured.tasks]
+    heads = [[one.top(alpha, name) for name in names] for one in redrawn(scores, redraws, seed)]
+    matrices = [measured.matrix_of(choice) for choice in heads]
+    return redrawn_dissociation(matrices, base, chosen, heads, meaningless)
+
+
+def _null(
+    measured: HeadOutcomes,
+    chosen: Sequence[Sequence[Head]],
+    base: Sequence[float],
+    matrix: Sequence[Sequence[float]],
+    found: formulas.DissociationScores,
+    exchanges: int,
+    seed: int,
+) -> dict[str, Any] | None:
+    """The null distribution of D; none where D is undefined or nothing could be tested."""
+    if found.mean is None:
+        return None
+    intact = np.array(base)[:, None]
+    others = [measured.matrix_of(heads) for heads in exchanged(chosen, exchanges, seed)]
+    result = null_distribution([np.array(one) / intact for one in (matrix, *others)], seed)
+    return None if result["p"] is None and not exchanges else result
 
 
 def _point(
-    measured: _Measured,
+    measured: HeadOutcomes,
     tasks: Sequence[Task],
     share: float,
     heads: list[list[Head]],

@@ -77,7 +77,7 @@ def head_importance(
         raise InputError("head_importance: no task was given")
     probes = _probes(model, tasks, examples, split, loss, seed, batch_size, precision)
     removed = gone_heads(model)
-    values = [
+    found = [
         _estimate(model, of_task, estimator, granularity, step, alpha, removed, progress)
         for of_task in probes.values()
     ]
@@ -91,7 +91,11 @@ def head_importance(
         settings |= {"examples": count, "split": split, "seed": seed, "precision": precision}
     if estimator == "iterative":
         settings |= {"step": step, "alpha": alpha}
-    scores = HeadScores(tuple(probes), np.stack(values), settings, tuple(removed))
+    values = np.stack([scores for scores, _ in found])
+    parts: tuple[Any, Any] = (None, None)
+    if estimator != "iterative":
+        parts = (np.stack([sums for _, (sums, _) in found]), np.stack([c for _, (_, c) in found]))
+    scores = HeadScores(tuple(probes), values, settings, tuple(removed), *parts)
     return scores.normalized(normalize)
 
 
@@ -147,22 +151,29 @@ def _estimate(
     alpha: float,
     removed: list[Head],
     progress: Progress | None,
-) -> Array:
+) -> tuple[Array, Any]:
+    """One task's scores, and the sums over parts of the examples that they are the mean of.
+
+    `iterative` gives places in an order, which no sums make up.
+    """
     from brodmann.models import measure
+    from brodmann.models.part_sums import mean_of
 
+    if estimator == "iterative":
+
+        def score(off: Sequence[Head]) -> Array:
+            return measure.importance(
+                model, probes, granularity=granularity, off=off, progress=progress
+            )
+
+        return iterative_places(score, step, alpha, removed), None
     if estimator == "leave_one_out":
-        return measure.leave_one_out(model, probes, progress=progress)
-    if estimator == "integrated_gradients":
-        return measure.integrated_gradients(model, probes, progress=progress)
-
-    def score(off: Sequence[Head]) -> Array:
-        return measure.importance(
-            model, probes, granularity=granularity, off=off, progress=progress
-        )
-
-    if estimator == "gradient":
-        return score([])
-    return iterative_places(score, step, alpha, removed)
+        sums = measure.leave_one_out(model, probes, progress=progress)
+    elif estimator == "integrated_gradients":
+        sums = measure.integrated_gradients(model, probes, progress=progress)
+    else:
+        sums = measure.importance_sums(model, probes, granularity=granularity, progress=progress)
+    return mean_of(*sums), sums
 
 
 def iterative_places(

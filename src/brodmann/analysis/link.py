@@ -14,6 +14,7 @@ import numpy as np
 
 from brodmann.artifacts import Array
 from brodmann.errors import InputError
+from brodmann.results import mean_dissociation
 
 
 def pairs_of(matrix: Array) -> Array:
@@ -36,15 +37,15 @@ def reindexed(matrix: Array, names: Sequence[str], wanted: Sequence[str]) -> Arr
 def dual_task(cells: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Array:
     """D of every two of `names` that a grid trained as a pair, the mean over seeds; nan elsewhere.
 
-    Pairs with an undefined D, and cells that differ in more than tasks and seed, do not count.
+    Runs with an undefined D, and cells that differ in more than tasks and seed, do not count.
     """
     values: dict[frozenset[str], list[float]] = {}
     for cell in cells:
         found = cell.get("dissociation") or {}
         pair = frozenset(found.get("tasks", ()))
         plain = set(cell.get("varied", {})) <= {"tasks", "seed"}
-        if len(pair) == 2 and plain and found["mean"] is not None and not found["undefined"]:
-            values.setdefault(pair, []).append(float(found["mean"]))
+        if len(pair) == 2 and plain and (mean := mean_dissociation(found)) is not None:
+            values.setdefault(pair, []).append(mean)
     matrix = np.full((len(names), len(names)), np.nan)
     for i, one in enumerate(names):
         for j, other in enumerate(names):

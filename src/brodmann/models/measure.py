@@ -10,7 +10,8 @@ example's gradient at every gate, exactly, without a gradient for any weight. Wh
 themselves are not 1 (`at`), what is seen there is $\xi_h A_h$, and the sum is divided by $\xi_h$.
 
 Nothing is left behind: mode, gradients and requirement of gradients are as before. Under several
-processes each measures its share of the batches and all get the sum.
+processes each measures its share of the batches and all get the sum. The estimators return
+`(sums, counts)` over fixed parts of the examples (`models/part_sums.py`).
 """
 
 import contextlib
@@ -31,6 +32,7 @@ from brodmann.errors import InputError
 from brodmann.models.evaluate import share_of_processes
 from brodmann.models.families import bare_models, every_slot, head_shape, kept_heads
 from brodmann.models.gates import head_gates, without_compilation
+from brodmann.models.part_sums import PartSums, mean_of, part_of_each
 from brodmann.models.precision import autocast
 from brodmann.results import Head
 
@@ -46,6 +48,7 @@ class Probe:
     examples: int
     example_of_row: Tensor | None  # None: row i is example i
     real: Tensor | None  # (row, token): 1 where a token is no padding
+    parts: Array  # (example,): the part that each is added to
 
 
 def task_probes(
@@ -68,6 +71,7 @@ def task_probes(
     longest = np.array([lengths[order[begins[e] : begins[e + 1]]].max() for e in every])
     by_length = np.argsort(-longest, kind="stable")
     pad_id = int(model.tokenizer.pad_token_id)
+    parts = part_of_each(encoded.examples)
 
     def make(group: Array) -> Probe:
         items = np.concatenate([order[begins[e] : begins[e + 1]] for e in group])
@@ -85,7 +89,7 @@ def task_probes(
 
         single = len(rows) == len(group)
         of_row = None if single else rows.to(model.device)
-        return Probe(losses, len(group), of_row, batch.inputs["attention_mask"])
+        return Probe(losses, len(group), of_row, batch.inputs["attention_mask"], parts[group])
 
     groups = [by_length[start : start + batch_size] for start in range(0, len(every), batch_size)]
     return [lambda group=group: make(group) for group in groups]  # type: ignore[misc]
@@ -127,7 +131,11 @@ def plain_probes(
 ) -> list[Callable[[], Probe]]:
     """Batches of inputs for any transformers model; `loss(outputs, batch)` is one an example."""
 
-    def make(batch: Any) -> Probe:
+    listed = list(batches)
+    ends = np.cumsum([len(batch["input_ids"]) for batch in listed], dtype=int)
+    parts = part_of_each(int(ends[-1]) if len(ends) else 0)
+
+    def make(batch: Any, end: int) -> Probe:
         rows = len(batch["input_ids"])
 
         def losses() -> Tensor:
@@ -145,27 +153,12 @@ def plain_probes(
             of_row = torch.arange(rows, device=batch["input_ids"].device)
             of_row = of_row.repeat_interleave(choices)
             mask = None if mask is None else mask.flatten(0, 1)
-        return Probe(losses, rows, of_row, mask)
+        return Probe(losses, rows, of_row, mask, parts[end - rows : end])
 
-    return [lambda batch=batch: make(batch) for batch in batches]  # type: ignore[misc]
-
-
-class RunningMean:
-    """Running mean over examples of what happens at the gates: memory does not grow with them."""
-
-    def __init__(self, model: nn.Module) -> None:
-        self.total = np.zeros(_shape(model))
-        self.count = 0.0
-
-    def add(self, total: Array, count: float) -> None:
-        self.total = self.total + total
-        self.count += count
-
-    def value(self) -> Array:
-        total, count = _over_processes(self.total, self.count)
-        if not count:
-            raise InputError("no example was measured")
-        return total / count
+    return [
+        lambda batch=batch, end=int(end): make(batch, end)  # type: ignore[misc]
+        for batch, end in zip(listed, ends, strict=True)
+    ]
 
 
 def importance(
@@ -177,18 +170,32 @@ def importance(
     progress: Callable[[int], None] | None = None,
 ) -> Array:
     """Mean over examples of |∂L/∂ξ|, (layer, head), with the heads `off` switched off."""
-    running = RunningMean(model)
+    sums = importance_sums(model, probes, granularity=granularity, off=off, progress=progress)
+    return mean_of(*sums)
+
+
+def importance_sums(
+    model: nn.Module,
+    probes: Sequence[Callable[[], Probe]],
+    *,
+    granularity: str = "example",
+    off: Sequence[Head] = (),
+    progress: Callable[[int], None] | None = None,
+) -> tuple[Array, Array]:
+    """Sums of |∂L/∂ξ| over each part of the examples, and the parts' counts."""
+    running = PartSums(_shape(model))
     gates = head_gates(model, off=off) if off else contextlib.nullcontext()
     with measuring(model), gates:
         for probe in _own_share(probes):
             if granularity == "token":
-                running.add(*_token_products(model, probe))
+                products, tokens = _token_products(model, probe)
+                running.add(products, probe.parts, tokens)
             else:
                 gradients = gate_gradients(model, probe)
-                running.add(gradients.abs().sum(dim=0).cpu().numpy(), probe.examples)
+                running.add(gradients.abs().cpu().numpy(), probe.parts)
             if progress is not None:
                 progress(probe.examples)
-    return running.value()
+    return running.gathered()
 
 
 def integrated_gradients(
@@ -197,23 +204,21 @@ def integrated_gradients(
     *,
     steps: int = PATH_STEPS,
     progress: Callable[[int], None] | None = None,
-) -> Array:
-    r"""Mean over examples of $|\int_0^1 \partial L / \partial \xi_h (t \cdot 1)\,dt|$.
+) -> tuple[Array, Array]:
+    r"""Sums over examples of $|\int_0^1 \partial L / \partial \xi_h (t \cdot 1)\,dt|$.
 
     All gates move from 0 to 1 together; the midpoint rule with `steps` points never stands at 0.
     Per example the integrals of all heads add up to L(all on) - L(all off) as `steps` grows.
 
     Reference: Sundararajan et al. 2017, "Axiomatic Attribution for Deep Networks".
     """
-    running = RunningMean(model)
+    running = PartSums(_shape(model))
     with measuring(model):
         for probe in _own_share(probes):
-            running.add(
-                path_integrals(model, probe, steps).abs().sum(dim=0).numpy(), probe.examples
-            )
+            running.add(path_integrals(model, probe, steps).abs().numpy(), probe.parts)
             if progress is not None:
                 progress(probe.examples)
-    return running.value()
+    return running.gathered()
 
 
 def path_integrals(model: nn.Module, probe: Probe, steps: int) -> Tensor:
@@ -232,23 +237,24 @@ def leave_one_out(
     probes: Sequence[Callable[[], Probe]],
     *,
     progress: Callable[[int], None] | None = None,
-) -> Array:
-    """Mean increase of the loss with one head off, (layer, head): the slow ground truth."""
+) -> tuple[Array, Array]:
+    """Sums over examples of the increase of the loss with one head off: the slow ground truth."""
     layers, heads = _shape(model)
     kept = kept_heads(bare_models(model)[0])
-    running = RunningMean(model)
+    running = PartSums((layers, heads))
     with measuring(model), torch.no_grad():
         for probe in _own_share(probes):
-            base = float(probe.losses().double().sum())
-            increase = np.zeros((layers, heads))
+            base = probe.losses().double()
+            increase = np.zeros((probe.examples, layers, heads))
             for layer in range(layers):
                 for head in kept[layer]:
                     with head_gates(model, off=[(layer, head)]):
-                        increase[layer, head] = float(probe.losses().double().sum()) - base
-            running.add(increase, probe.examples)
+                        more = probe.losses().double() - base
+                    increase[:, layer, head] = more.cpu().numpy()
+            running.add(increase, probe.parts)
             if progress is not None:
                 progress(probe.examples)
-    return running.value()
+    return running.gathered()
 
 
 def gate_gradients(model: nn.Module, probe: Probe) -> Tensor:
@@ -263,14 +269,20 @@ def gate_gradients(model: nn.Module, probe: Probe) -> Tensor:
     return result
 
 
-def _token_products(model: nn.Module, probe: Probe) -> tuple[Array, float]:
-    """Sum over real tokens of |<A_h(t), ∂L/∂A_h(t)>|, and how many tokens there are."""
-    total, tokens = np.zeros(_shape(model)), 0.0
+def _token_products(model: nn.Module, probe: Probe) -> tuple[Array, Array]:
+    """Sum over each example's real tokens of |<A_h(t), ∂L/∂A_h(t)>|, and how many there are."""
+    total = np.zeros((probe.examples, *_shape(model)))
+    tokens: Array = np.zeros(probe.examples)
     for layer, kept, states, gradients in _at_the_gates(model, probe):
         products = _products(states, gradients, len(kept)).abs()  # (row, token, head)
         real = products.new_ones(products.shape[:2]) if probe.real is None else probe.real
-        total[layer, kept] += (products * real[..., None]).sum(dim=(0, 1)).cpu().numpy()
-        tokens = float(real.sum())
+        by_row = (products * real[..., None]).sum(dim=1).cpu().double().numpy()
+        rows = np.arange(len(by_row))
+        if probe.example_of_row is not None:
+            rows = probe.example_of_row.cpu().numpy()
+        for row, values in zip(rows, by_row, strict=True):
+            total[row, layer, kept] += values
+        tokens = np.bincount(rows, real.sum(dim=1).double().cpu().numpy(), probe.examples)
     return total, tokens
 
 
@@ -346,16 +358,3 @@ def _own_share(probes: Sequence[Callable[[], Probe]]) -> Iterator[Probe]:
     for number, make in enumerate(probes):
         if number % world == rank:
             yield make()
-
-
-def _over_processes(total: Array, count: float) -> tuple[Array, float]:
-    if share_of_processes()[1] == 1:
-        return total, count
-    from torch import distributed
-
-    # NCCL adds up tensors on a GPU only.
-    device = "cuda" if distributed.get_backend() == "nccl" else "cpu"
-    both = torch.tensor([*total.ravel(), count], dtype=torch.float64, device=device)
-    distributed.all_reduce(both)
-    both = both.cpu()
-    return both[:-1].numpy().reshape(total.shape), float(both[-1])

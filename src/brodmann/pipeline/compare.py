@@ -14,6 +14,7 @@ from brodmann.data.tasks import TaskSpec
 from brodmann.errors import InputError
 from brodmann.pipeline.evaluate import OUTCOMES
 from brodmann.pipeline.run_folder import MACHINE
+from brodmann.results import mean_dissociation, reasons_in_words
 
 FILE = "comparison.json"
 
@@ -43,12 +44,15 @@ def read_run(folder: Path) -> Run:
     with np.load(folder / OUTCOMES, allow_pickle=False) as file:  # adapted: the new tasks alone
         specs = [spec for spec in specs if f"validation|{spec.name}" in file.files]
         outcomes = {spec.name: file[f"validation|{spec.name}"] for spec in specs}
-    found = None
+    found, undefined = None, ""
     if (folder / "dissociation.json").is_file():
-        found = read_json(folder / "dissociation.json")["mean"]
+        measured = read_json(folder / "dissociation.json")
+        found = mean_dissociation(measured)
+        undefined = "" if found is not None else reasons_in_words(measured["undefined"])
     settings = tomllib.loads((folder / "config.toml").read_text(encoding="utf-8"))
     seed = int(settings.get("seed", 0))
-    return Run(folder.name, seed, {spec.name: spec for spec in specs}, outcomes, found)
+    named = {spec.name: spec for spec in specs}
+    return Run(folder.name, seed, named, outcomes, found, undefined)
 
 
 def _check_data(arms: dict[str, list[Path]]) -> None:

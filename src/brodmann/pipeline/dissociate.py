@@ -10,6 +10,7 @@ from brodmann.errors import InputError
 from brodmann.pipeline import map as mapping
 from brodmann.pipeline.run_folder import opened, timed, trained
 from brodmann.pipeline.train import tasks_of
+from brodmann.pipeline.training_loss import training_losses
 from brodmann.results import Dissociation, HeadScores
 
 FILE = "dissociation.json"
@@ -42,9 +43,8 @@ def dissociate_in(
     if result is None:
         scores = scores or mapping.map_in(folder, config, tasks, report)
         section = config.dissociation
-        shares = {section.alpha, *section.curve}
         examples = sum(len(task.splits["validation"]) for task in tasks)
-        total = examples * forward_passes(len(tasks), len(shares), section.draws)
+        total = examples * planned_passes(config, len(tasks))
         report("measuring starts", {"what": "switching heads off", "examples": total})
         with timed(folder, "dissociation"):
             result = dissociation(
@@ -57,12 +57,26 @@ def dissociate_in(
                 precision=config.training.precision,
                 progress=lambda items: report("measuring goes on", {"items": items}),
                 outcomes_file=folder / "outcomes.npz" if is_main() else None,
+                training_losses=training_losses(folder, config, tasks),
             )
         result.settings["request"] = request
         if is_main():
             result.save(folder / FILE)
     report("dissociation", {"result": result, "file": folder / FILE})
     return result
+
+
+def planned_passes(config: Config, tasks: int) -> int:
+    """How often the validation examples will be read with heads off."""
+    section = config.dissociation
+    return forward_passes(
+        tasks,
+        shares=len({section.alpha, *section.curve}),
+        draws=section.draws,
+        redraws=section.redraws,
+        exchanges=section.exchanges,
+        sums=config.map.estimator != "iterative",
+    )
 
 
 def requested(config: Config) -> dict[str, Any]:

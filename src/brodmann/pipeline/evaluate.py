@@ -5,11 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from brodmann.analysis.statistics import (
-    bootstrap_interval,
-    bootstrap_weights,
-    percentile_interval,
-)
+from brodmann.analysis.dissociation import undertrained
+from brodmann.analysis.statistics import bootstrap_weights, percentile_interval, score_interval
 from brodmann.artifacts import Array, write_arrays, write_json
 from brodmann.config import Config
 from brodmann.data.kinds import trivial_score
@@ -17,6 +14,7 @@ from brodmann.data.outcomes import outcomes, resampled_scores
 from brodmann.data.tasks import Task, TaskSpec
 from brodmann.pipeline.run_folder import opened, timed, trained
 from brodmann.pipeline.train import tasks_of
+from brodmann.pipeline.training_loss import training_losses
 from brodmann.results import LOWER_IS_BETTER, conditioning_in_words
 
 OUTCOMES = "evaluation.npz"  # what every example contributed, for later resampling
@@ -69,7 +67,9 @@ def _evaluate_in(folder: Path, config: Config, tasks: list[Task], report: Any) -
             task.name: {
                 "metric": task.spec.metric,
                 "score": measured[task.name].scores[task.spec.metric],
-                "interval": score_interval(kept[f"{split}|{task.name}"], task.spec),
+                "interval": score_interval(
+                    kept[f"{split}|{task.name}"], task.spec, resamples=RESAMPLES
+                ),
                 "trivial": trivial_score(task, split),
                 "examples": measured[task.name].examples,
                 "truncated": measured[task.name].truncated,
@@ -78,6 +78,7 @@ def _evaluate_in(folder: Path, config: Config, tasks: list[Task], report: Any) -
             for task in tasks
             if task.name in measured
         }
+    _judge_training(results.get("validation", {}), training_losses(folder, config, tasks))
     document = {"splits": results, "parameters": model.parameter_counts()}
     if (worth := _conditioning(model, tasks, config, kept, report)) is not None:
         document["conditioning"] = worth
@@ -153,16 +154,12 @@ def judged_splits(tasks: list[Task]) -> list[str]:
     return sorted(names, key=lambda split: (split.startswith("test"), split))
 
 
-def score_interval(values: Array, spec: TaskSpec) -> list[float]:
-    """Of the primary metric, over resamples of the examples (of whole sets, where they have some).
-
-    The model is one model: how much another training run would move is not in it.
-    """
-    return list(
-        bootstrap_interval(
-            lambda weights: resampled_scores(values, weights, spec),
-            len(values),
-            resamples=RESAMPLES,
-            seed=0,
-        )
-    )
+def _judge_training(results: dict[str, Any], losses: dict[str, tuple[float, float]]) -> None:
+    """Add to every task's validation scores its training loss, and why it is hardly trained."""
+    for name, entry in results.items():
+        score, trivial = entry["score"], entry["trivial"]
+        if entry["metric"] in LOWER_IS_BETTER:  # no way from trivial to perfect: the loss decides
+            score, trivial = 1.0, 0.0
+        loss, guessing = losses.get(name, (None, None))
+        entry["training_loss"], entry["guessing_loss"] = loss, guessing
+        entry["undertrained"] = undertrained(score, trivial, loss, guessing)

@@ -8,7 +8,7 @@ from brodmann.config import Config
 from brodmann.data.tasks import Task
 from brodmann.pipeline.run_folder import opened, timed, trained
 from brodmann.pipeline.train import tasks_of
-from brodmann.results import HeadScores
+from brodmann.results import PARTS, HeadScores
 
 FILE = "importance.json"
 
@@ -57,7 +57,9 @@ def map_in(folder: Path, config: Config, tasks: list[Task], report: Any) -> Head
 
 
 def requested(config: Config) -> dict[str, Any]:
-    return {**config.map.model_dump(), "precision": config.training.precision}
+    """What decides the scores; also the parts, so that a map of an earlier version is made anew."""
+    parts = {} if config.map.estimator == "iterative" else {"parts": PARTS}
+    return {**config.map.model_dump(), "precision": config.training.precision, **parts}
 
 
 def stored(path: Path, request: dict[str, Any]) -> HeadScores | None:

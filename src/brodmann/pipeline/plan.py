@@ -9,12 +9,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from brodmann.analysis.iap import forward_passes
 from brodmann.analysis.importance import passes
 from brodmann.artifacts import provenance, read_json, read_lines, write_json
 from brodmann.config import Config, load_config
 from brodmann.data.tasks import Task
 from brodmann.errors import InputError
+from brodmann.pipeline.dissociate import planned_passes
 from brodmann.pipeline.evaluate import judged_splits
 from brodmann.pipeline.train import build_model, check_methods, tasks_of
 
@@ -118,9 +118,7 @@ def plan_of_run(
         )
         mapped = int(read_once) * passes(config.map.estimator, layers * across)
         if len(tasks) > 1:
-            section = config.dissociation
-            shares = len({section.alpha, *section.curve})
-            read["dissociation"] = validation * forward_passes(len(tasks), shares, section.draws)
+            read["dissociation"] = validation * planned_passes(config, len(tasks))
     seconds = {stage: size * found.seconds_a_token_read for stage, size in read.items()}
     seconds["training"] += found.seconds_of_training
     operations = {stage: size * found.operations_a_token_read for stage, size in read.items()}

@@ -10,6 +10,7 @@ import numpy as np
 
 from brodmann.artifacts import read_lines
 from brodmann.errors import InputError
+from brodmann.results import mean_dissociation
 
 SPREAD = "± seeds"  # a column: the standard deviation over seeds of the average or D before it
 
@@ -47,11 +48,18 @@ def case_key(varied: dict[str, Any]) -> str:
 
 
 def mean_of(cells: list[dict[str, Any]], key: str) -> Any:
-    """Of one measurement of dissociation, over seeds; undefined where one of them is."""
-    each = [np.array(cell["dissociation"][key], float) for cell in cells]
-    values = np.asarray(np.mean(each, axis=0))
-    shown = values.astype(object)
-    shown[np.isnan(values)] = None
+    """One measurement of dissociation, the mean over the runs in which it is defined.
+
+    None where it is defined in none. D itself ("mean") is undefined in a run as soon as one task
+    has no D.
+    """
+    found = [cell["dissociation"] for cell in cells]
+    each = np.array([mean_dissociation(f) if key == "mean" else f[key] for f in found], float)
+    defined = np.isfinite(each)
+    counts = np.asarray(defined.sum(axis=0))
+    means = np.where(defined, each, 0).sum(axis=0) / np.maximum(counts, 1)
+    shown = np.asarray(means, dtype=object)
+    shown[counts == 0] = None
     return shown.tolist()
 
 

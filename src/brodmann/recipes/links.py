@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from brodmann.analysis.link import dual_task, linked_pairs, reindexed
+from brodmann.artifacts import Array
 from brodmann.errors import InputError
 from brodmann.recipes import Numbers
 
@@ -48,7 +49,7 @@ def _linked(found: dict[str, Any], measure: str) -> Numbers:
     apart_in = [
         reindexed(np.array(one["pairwise"], dtype=float), one["tasks"], names) for one in joint
     ]
-    against = {"D": np.mean(apart_in, axis=0)}  # over seeds
+    against = {"D": _mean_over_seeds(apart_in)}
     if "dual" in found:
         against[DUAL] = dual_task(found["dual"], names)
     rows: Numbers = {}
@@ -65,6 +66,14 @@ def _linked(found: dict[str, Any], measure: str) -> Numbers:
                 column: _finite(link, f"{key}_p"),
             }
     return rows | ends
+
+
+def _mean_over_seeds(matrices: list[Array]) -> Array:
+    """Of every pair, over the runs in which its D is defined; nan where it is in none."""
+    each = np.stack(matrices)
+    defined = np.isfinite(each)
+    total, counts = np.where(defined, each, 0).sum(axis=0), defined.sum(axis=0)
+    return np.where(counts > 0, total / np.maximum(counts, 1), np.nan)
 
 
 def _finite(link: dict[str, Any] | None, key: str) -> float | None:

@@ -50,6 +50,24 @@ from brodmann.recipes.readers_of_training import (
 
 Reader = Callable[[dict[str, Any]], Numbers]
 
+# Readers whose numbers are D, or means of it: their tables say where it is undefined.
+SHOW_DISSOCIATION = {
+    "pair_dissociation",
+    "pair_dissociation_by_model",
+    "dual_task",
+    "dual_task_by_model",
+    "dual_task_scores",
+    "pruned_scores",
+    "pairwise_dissociation",
+    "case_dissociation",
+    "arm_dissociation",
+    "link_dse",
+    "link_cra",
+    "link_ahp",
+    "link_cnm",
+    "by_task_or_language",
+}
+
 READERS: dict[str, Reader] = {
     reader.__name__: reader
     for reader in (

@@ -7,6 +7,7 @@ import numpy as np
 
 from brodmann.recipes import Numbers
 from brodmann.recipes.cells import SPREAD, cases_of, finished, percent, scores_of, spread_of
+from brodmann.results import mean_dissociation
 
 AT_LEAST_ALONE = "tasks ≥ alone"  # a column: of the tasks, those that single-task training does not
 ALONE = "single-task"  # beat; that is the row of this title, or of its own model: "…, large"
@@ -42,13 +43,14 @@ def case_scores(grid: dict[str, Any], uncounted: Collection[str] = ()) -> Number
 
 
 def case_dissociation(grid: dict[str, Any]) -> Numbers:
-    """A row a case: D over its seeds."""
+    """One row per case: D over the seeds in which it is defined; None where it is in none."""
     rows: Numbers = {}
     for case, cells in cases_of(grid).items():
-        found = [cell["dissociation"]["mean"] for cell in cells if cell.get("dissociation")]
-        defined = [value for value in found if value is not None]
-        if defined:
-            rows[case] = {"D": percent(float(np.mean(defined))), **spread_of(defined)}
+        measured = [cell["dissociation"] for cell in cells if cell.get("dissociation")]
+        defined = [d for one in measured if (d := mean_dissociation(one)) is not None]
+        if measured:
+            mean = float(np.mean(defined)) if defined else None
+            rows[case] = {"D": percent(mean), **spread_of(defined)}
     return rows
 
 
@@ -83,8 +85,10 @@ def arm_dissociation(comparison: dict[str, Any]) -> Numbers:
     for arm, found in comparison["arms"].items():
         if found.get("dissociation") is not None:
             mean, deviation = found["dissociation"]
-            several = len(found["seeds"]) > 1
+            several = deviation is not None
             rows[arm] = {"D": percent(mean), **({SPREAD: percent(deviation)} if several else {})}
+        elif found.get("undefined"):
+            rows[arm] = {"D": None}
     return rows
 
 

@@ -26,11 +26,13 @@ def described(
     failed: list[str],
     weak: dict[str, str],
     data: list[str],
+    undefined: dict[str, str] | None = None,
 ) -> dict[str, Any]:
     """Our numbers, the paper's, their differences, and where ours come from.
 
     `runs` is each one's fingerprint; `weak` are the tasks that were hardly learnt, with in how many
-    of the runs; `data` says where there are fewer than the official ones.
+    of the runs; `undefined` are the runs without a D, each with the reason; `data` says where there
+    are fewer than the official ones.
     """
     differences: Numbers = {}
     for row, columns in view.paper.items():
@@ -51,6 +53,7 @@ def described(
         "changes": changes,
         "failed": failed,
         "hardly_learnt": weak,
+        "undefined": undefined or {},
         "data": data,
     }
 
@@ -82,6 +85,8 @@ def as_markdown(document: dict[str, Any]) -> str:
         lines += ["", f"Data: {'; '.join(document['data'])}."]
     if document["hardly_learnt"]:
         lines += ["", caution(document)]
+    if document.get("undefined"):
+        lines += ["", left_out(document)]
     if view["note"]:
         lines += ["", f"{view['note'][:1].upper()}{view['note'][1:]}."]
     if view["figure"]:
@@ -132,6 +137,16 @@ def caution(document: Mapping[str, Any]) -> str:
         "Hardly learnt (less than a quarter of the way from an answer without reading to a perfect "
         f"one), so that what is said of it means little: {weak}."
     )
+
+
+def left_out(document: Mapping[str, Any]) -> str:
+    """The runs whose D is undefined, and what means over runs do with them."""
+    reasons = "; ".join(f"{run} ({reason})" for run, reason in document["undefined"].items())
+    count, runs = len(document["undefined"]), len(document["runs"])
+    where = f"{count} of {runs} runs, which means leave out"
+    if count >= runs:
+        where = "the only run" if runs == 1 else f"all {runs} runs"
+    return f"D is undefined in {where}: {reasons}."
 
 
 def _signed(difference: float, places: int) -> str:

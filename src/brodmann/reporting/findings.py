@@ -6,24 +6,22 @@ Every rule reads stored numbers and says which; a measurement that is missing ma
 
 from typing import Any
 
-from brodmann.analysis.statistics import FEWEST_DRAWS
+from brodmann.analysis.dissociation import DISTINCT, LEARNT
+from brodmann.analysis.statistics import FEWEST_DRAWS, FEWEST_SEEDS
 from brodmann.reporting.adaptation import advice_against_loss, loss_in_words, lost_tasks
 from brodmann.reporting.blocks import counted, interval, listed, mean_spread, percent, points
 from brodmann.reporting.gains import sharing_arm, single_arm, single_differences
 from brodmann.reporting.record import Record, Study
+from brodmann.reporting.separation import HARDLY, Reasoned
 from brodmann.results import LOWER_IS_BETTER, Dissociation
 
-DISTINCT = 0.10  # D from which separation is called strong (Li et al. 2023, §6.1)
-LEARNT = 0.25  # of the way from the answer without reading to a perfect one
 STILL_RISING = 0.01  # gain of the last evaluation over the one before, with the best one last
 FORGOTTEN = 0.02  # loss from a task's own best evaluation to the last
+FALLEN = 0.5  # of the loss of guessing: below it, the training examples have been learnt
 CUT = 0.10  # share of texts cut at max_length
 FEW = 300  # validation examples
-FEW_SEEDS = 3
 CROWDED = 0.60  # mean overlap of the tasks' top heads
 IDLE = 0.10  # of all importance, in the least important 30 % of heads
-
-Reasoned = tuple[str, str]  # what, why
 
 
 def sharing(study: Study) -> list[Reasoned]:
@@ -36,7 +34,9 @@ def sharing(study: Study) -> list[Reasoned]:
     for task, (difference, ends) in single_differences(study).items():
         seeds = min(len(arms[arm]["seeds"]) for arm in (single, other))
         unsure = [arm for arm in (single, other) if _arm_unlearnt(study, arm, task)]
-        if ends[0] > 0:
+        if unsure:
+            words = f"{task}: not conclusive, hardly trained in {' and '.join(unsure)}"
+        elif ends[0] > 0:
             words = f"{task} gains by sharing"
         elif ends[1] < 0:
             words = f"{task} loses by sharing"
@@ -45,10 +45,8 @@ def sharing(study: Study) -> list[Reasoned]:
         named = "" if other == "multi" else f" of {other}"
         reason = f"{points(difference)} points{named} against single-task training {interval(ends)}"
         reason += f", {counted(seeds, 'seed')}"
-        if seeds < FEW_SEEDS:
+        if seeds < FEWEST_SEEDS:
             reason += ": an indication, another seed may turn it"
-        if unsure:
-            reason += f"; hardly learnt in {' and '.join(unsure)}, so this says little"
         found.append((words, reason))
     return found
 
@@ -69,10 +67,13 @@ def unlearnt(score: float, trivial: float | None) -> bool:
 
 
 def unlearnt_tasks(run: Record) -> dict[str, str]:
+    """Task → why it is hardly trained: by its score, or by its training loss."""
     found = dict(run.dissociation.undertrained) if run.dissociation else {}
     for task, entry in run.validation.items():
         trivial = entry.get("trivial")
-        if entry["metric"] not in LOWER_IS_BETTER and unlearnt(entry["score"], trivial):
+        if entry.get("undertrained"):
+            found.setdefault(task, entry["undertrained"])
+        elif entry["metric"] not in LOWER_IS_BETTER and unlearnt(entry["score"], trivial):
             reason = f"{percent(entry['score'])} %, and {percent(trivial)} % without reading"
             found.setdefault(task, reason)
     return found
@@ -87,115 +88,24 @@ def arms_against_baseline(study: Study) -> list[Reasoned]:
     for arm, facts in arms.items():
         if facts["against"] is None:
             continue
-        whole = facts["against"]["average"]
-        clear = "" if whole["significant"] else ", within chance"
-        words = f"{arm} against {baseline}: {points(whole['difference'])} points on average"
-        reason = f"{interval(whole['interval'])}{clear}"
+        whole, apart = facts["against"]["average"], facts["against"].get("dissociation")
+        clear = "" if whole["significant"] else ", not clear"
+        words = f"{arm} against {baseline}: {points(whole['difference'])} points on average{clear}"
+        reason = interval(whole["interval"])
         if facts["dissociation"] is not None and arms[baseline]["dissociation"] is not None:
             before, after = (mean_spread(arms[a]["dissociation"]) for a in (baseline, arm))
             reason += f"; D {before} → {after} %"
-        found.append((words, reason))
+        if apart is not None and apart["interval"] is not None:
+            reason += f" ({points(apart['difference'])} {interval(apart['interval'])} by seed)"
+        found.append((words, reason.lstrip("; ")))
     return found
-
-
-def separation(result: Dissociation | None) -> list[Reasoned]:
-    """Specialization in words: the mean D, each task, then the pairs by their verdicts."""
-    if result is None:
-        return []
-    if result.mean is None:
-        return [("Specialization could not be measured.", "; ".join(result.undefined.values()))]
-    return [(_verdict(result), _measure(result)), *_each_task(result), *_pairs(result)]
-
-
-def _verdict(result: Dissociation) -> str:
-    ends = result.intervals["mean"]
-    assert result.mean is not None
-    weak = [name for name in result.tasks if name in result.undertrained]
-    if weak:
-        rest = [
-            d
-            for name, d in zip(result.tasks, result.per_task, strict=True)
-            if d is not None and name not in weak
-        ]
-        others = f"the others' mean is {percent(sum(rest) / len(rest))} %" if rest else "no other"
-        return f"Not conclusive: D counts tasks that were hardly learnt ({listed(weak)}); {others}."
-    if ends is None:
-        return f"D = {percent(result.mean)} %; how certain it is was not measured."
-    if ends[0] <= 0 <= ends[1]:
-        return "No specialization is shown: the interval of D includes zero."
-    if result.mean >= DISTINCT:
-        return "Strong specialization: on average, tasks depend on heads of their own."
-    if result.mean > 0:
-        return "Weak specialization: on average, tasks depend a little more on their own heads."
-    return "Inverted: tasks suffer more from losing each other's heads than their own."
-
-
-def _measure(result: Dissociation) -> str:
-    shown = f"D = {percent(result.mean)} % {interval(result.intervals['mean'])}".strip()
-    heads = len(result.heads[0]) if result.heads else 0
-    return (
-        f"{shown} with the top {100 * result.alpha:g} % of heads ({heads} a task); strong from "
-        f"{100 * DISTINCT:g} %"
-    )
-
-
-def _each_task(result: Dissociation) -> list[Reasoned]:
-    groups: dict[str, list[str]] = {"separated": [], "not shown": [], "inverted": []}
-    for name, ends in zip(result.tasks, result.intervals["per_task"], strict=True):
-        if ends is not None:
-            which = "separated" if ends[0] > 0 else "inverted" if ends[1] < 0 else "not shown"
-            groups[which].append(name)
-    if result.undefined:
-        groups["left out (no D)"] = list(result.undefined)
-    words = "; ".join(f"{which}: {listed(names)}" for which, names in groups.items() if names)
-    found = [(words[:1].upper() + words[1:] + ".", "by each task's own interval")] if words else []
-    tested = [p for p in result.p_values if p is not None]
-    draws = len(result.random[0]) if result.random else 0
-    if tested and draws >= FEWEST_DRAWS:
-        clear = sum(p <= 0.05 for p in tested)
-        words = (
-            f"{clear} of {counted(len(tested), 'task')} suffer more from losing their own heads "
-            "than random ones."
-            if clear
-            else "For no task is it shown that it suffers more from losing its own heads than "
-            "random ones."
-        )
-        found.append((words, f"p ≤ 0.05 against {draws} random draws"))
-    return found
-
-
-def _pairs(result: Dissociation) -> list[Reasoned]:
-    pairs: dict[str, int] = {}
-    certain = 0
-    count = len(result.tasks)
-    between = result.intervals.get("pairwise")
-    for i in range(count):
-        for j in range(i + 1, count):
-            verdict = result.verdicts[i][j]
-            pairs[verdict] = pairs.get(verdict, 0) + 1
-            both = [between[i][j], between[j][i]] if between else [None, None]
-            if verdict.startswith("double") and all(e is not None and e[0] > 0 for e in both):
-                certain += 1
-    double = pairs.get("double-distinct", 0) + pairs.get("double", 0)
-    total = sum(pairs.values())
-    if total < 2:
-        return []
-    others = ", ".join(
-        f"{number} {verdict}"
-        for verdict, number in sorted(pairs.items())
-        if not verdict.startswith("double")
-    )
-    reason = f"{certain} of them with both intervals above zero" + (f"; {others}" if others else "")
-    return [(f"{double} of {total} pairs of tasks show a double dissociation.", reason)]
 
 
 def cautions(run: Record) -> list[Reasoned]:
     """What to be careful about before believing the numbers."""
     found = []
     for task, reason in unlearnt_tasks(run).items():
-        found.append(
-            (f"{task} has hardly been learnt: what is measured on it means little.", reason)
-        )
+        found.append((f"{task} is {HARDLY}: what is measured on it means little.", reason))
     if lost := loss_in_words(run.measures.get("adaptation", {})):
         found.append((lost, "the interval of the change is below zero"))
     few = [task for task, entry in run.validation.items() if entry.get("examples", FEW) < FEW]
@@ -231,7 +141,12 @@ def next_steps(study: Study) -> list[Reasoned]:
     result = run.dissociation
     special = any("specialize" in other.settings for other in study.runs)
     several = study.comparison is not None or len(study.runs) > 1
-    losing = [task for task, (_, ends) in single_differences(study).items() if ends[1] < 0]
+    weak = unlearnt_tasks(run)
+    losing = [
+        task
+        for task, (_, ends) in single_differences(study).items()
+        if ends[1] < 0 and task not in weak
+    ]
     if losing:
         along = "" if special else ", or along the map with [specialize]"
         found.append(
@@ -248,20 +163,33 @@ def next_steps(study: Study) -> list[Reasoned]:
                 "one run cannot say what sharing cost, nor how much another seed would move",
             )
         )
-    if result is not None and result.mean is not None and not special:
+    if not weak:  # what is known of the heads of such a model leads nowhere
+        found += _head_steps(study, run, result, special)
+    if run.scores is not None and result is None and len(run.tasks) > 1:
+        found.append(("Run `brodmann dissociate`.", "heads are mapped, D is not measured"))
+    return found
+
+
+def _head_steps(
+    study: Study, run: Record, result: Dissociation | None, special: bool
+) -> list[Reasoned]:
+    """What the map of heads and D propose, for a model whose tasks are trained."""
+    found: list[Reasoned] = []
+    ends = None if result is None else result.intervals["mean"]
+    if result is not None and ends is not None and not special:
         places = range(len(result.tasks))
         pairs = [result.overlap[i][j] for i in places for j in places if i != j]
         crowded = sum(pairs) / len(pairs)
-        if result.mean < DISTINCT and crowded >= CROWDED:
+        if ends[1] < DISTINCT and crowded >= CROWDED:
             found.append(
                 (
                     "Try [specialize] (IAT): it trains the last steps along each task's own heads.",
                     f"tasks share {100 * crowded:.0f} % of their top heads (from "
-                    f"{100 * CROWDED:.0f} %), and D is below {100 * DISTINCT:g} %",
+                    f"{100 * CROWDED:.0f} %), and the interval of D is below {100 * DISTINCT:g} %",
                 )
             )
     idle = idle_share(run)
-    if idle is not None and idle < IDLE and not unlearnt_tasks(run):
+    if idle is not None and idle < IDLE and not _pruning_cost(study):
         found.append(
             (
                 "Prune: `brodmann prune` with a share of 0.3 should cost little.",
@@ -283,9 +211,16 @@ def next_steps(study: Study) -> list[Reasoned]:
                 f"with {len(result.random[0])} draws no p can reach 0.05",
             )
         )
-    if run.scores is not None and result is None and len(run.tasks) > 1:
-        found.append(("Run `brodmann dissociate`.", "heads are mapped, D is not measured"))
     return found
+
+
+def _pruning_cost(study: Study) -> bool:
+    """Whether the least important heads were switched off here, and that clearly cost score."""
+    arms = {} if study.comparison is None else study.comparison["arms"]
+    against = (arms.get("off_least") or {}).get("against")
+    if against is None:
+        return False
+    return bool(against["average"]["significant"] and against["average"]["difference"] < 0)
 
 
 def _training_steps(run: Record) -> list[Reasoned]:
@@ -295,13 +230,16 @@ def _training_steps(run: Record) -> list[Reasoned]:
     lost = lost_tasks(adaptation)
     if lost:
         found.append((advice_against_loss(adaptation), f"{listed(list(lost))} lost score"))
+    weak = unlearnt_tasks(run)
+    if weak and not lost:
+        found += _remedies(run, weak)
     for task, curve in learning_curves(run).items():
         lower = run.validation.get(task, {}).get("metric") in LOWER_IS_BETTER
         values = [-value if lower else value for _, value in curve]
         if lower or len(values) < 2:  # an error has no points to gain
             continue
         if values[-1] == max(values):
-            if values[-1] - values[-2] > STILL_RISING:
+            if values[-1] - values[-2] > STILL_RISING and task not in weak:
                 rising.append(task)
         elif len(values) >= 3 and max(values) - values[-1] > FORGOTTEN:
             forgotten.append(task)
@@ -328,6 +266,30 @@ def _training_steps(run: Record) -> list[Reasoned]:
                 )
             )
     return found
+
+
+def _remedies(run: Record, weak: dict[str, str]) -> list[Reasoned]:
+    """More training for hardly trained tasks; more data where the training loss has fallen."""
+    fallen = [task for task in weak if _has_fallen(run.validation.get(task, {}))]
+    rest = [task for task in weak if task not in fallen]
+    found = []
+    if rest:
+        verb = "is" if len(rest) == 1 else "are"
+        words = "Train longer (training.epochs), or raise training.learning_rate"
+        reasons = "; ".join(f"{task}: {weak[task]}" for task in rest)
+        found.append((f"{words}: {listed(rest)} {verb} {HARDLY}.", reasons))
+    for task in fallen:
+        entry = run.validation[task]
+        loss = f"training loss {entry['training_loss']:.3f}, guessing {entry['guessing_loss']:.3f}"
+        words = f"Give {task} more training examples: it learns those it has by heart."
+        found.append((words, f"{loss}; {weak[task]}"))
+    return found
+
+
+def _has_fallen(entry: dict[str, Any]) -> bool:
+    """Whether the training loss is far below that of guessing."""
+    loss, guessing = entry.get("training_loss"), entry.get("guessing_loss")
+    return loss is not None and guessing is not None and loss < FALLEN * guessing
 
 
 def learning_curves(run: Record) -> dict[str, list[tuple[float, float]]]:

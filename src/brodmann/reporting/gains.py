@@ -42,7 +42,9 @@ def single_differences(study: Study) -> dict[str, tuple[float, Any]]:
     found = {}
     for task in _scored(study.comparison):
         entry = side["against"]["per_task"][task]
-        low, high = sorted(sign * end for end in entry["interval"])
+        # Seeds that all differ alike have no interval: then that over examples stands in.
+        ends = entry["interval"] or entry["over_examples"]["interval"]
+        low, high = sorted(sign * end for end in ends)
         found[task] = (sign * entry["difference"], (low, high))
     return found
 

@@ -8,8 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import brodmann as bm
-from brodmann.analysis import dissociation_scores, statistics, verdict
-from brodmann.analysis.dissociation import heads_per_layer, overlap, undertrained, verdicts
+from brodmann.analysis import dissociation_scores, finding, statistics, verdict
+from brodmann.analysis.dissociation import (
+    findings,
+    heads_per_layer,
+    overlap,
+    undertrained,
+    verdicts,
+)
 from brodmann.analysis.iap import random_heads
 from brodmann.analysis.statistics import (
     bootstrap_interval,
@@ -82,7 +88,9 @@ def test_a_meaningless_ratio_is_undefined_with_its_reason() -> None:
     assert found.per_task[0] is None and found.pairwise[0] == [None] * 3
     assert found.undefined == {0: "its base score is 0, so a ratio to it means nothing"}
     assert found.per_task[1:] == pytest.approx([0.375, 0.5])
-    assert found.mean == pytest.approx(0.4375)
+    assert found.mean is None  # not the mean of the other two
+    pair = dissociation_scores([[0.5, 0.6], [-0.1, 0]], [0.8, -0.05])
+    assert pair.per_task == [pytest.approx(0.125), None] and pair.mean is None
     assert verdicts(found)[0][1] == "undefined"
     nothing = dissociation_scores([[1, 1], [1, 1]], [float("nan"), -0.1])
     assert nothing.mean is None and nothing.undefined[0] == "its base score is not a number"
@@ -109,6 +117,77 @@ def test_verdicts(pair: Any, expected: str) -> None:
     assert verdict(*pair) == expected and verdict(*reversed(pair)) == expected
 
 
+@pytest.mark.parametrize(
+    ("ends_a", "ends_b", "ends_mean", "expected"),
+    [
+        ((0.05, 0.2), (0.01, 0.3), (0.11, 0.2), "double-distinct"),
+        ((0.05, 0.2), (0.01, 0.3), (0.09, 0.2), "double"),
+        ((0.05, 0.2), (0.01, 0.3), None, "double"),  # (0.05 + 0.01) / 2
+        ((0.2, 0.3), (0.1, 0.3), None, "double-distinct"),
+        ((-0.095, 0.226), (0.01, 0.3), (0.11, 0.2), "unclear"),
+        ((0.11, 0.2), (-0.2, -0.01), None, "single"),
+        ((0.09, 0.2), (-0.2, -0.01), None, "unclear"),  # single or none
+        ((-0.2, -0.1), (-0.3, -0.1), None, "inverted"),
+        ((-0.2, -0.1), (-0.3, 0.1), None, "unclear"),
+        ((-0.2, -0.1), (0.0, 0.08), None, "none"),
+        (None, (0.1, 0.2), None, "unclear"),
+    ],
+)
+def test_a_finding_holds_over_both_intervals(
+    ends_a: Any, ends_b: Any, ends_mean: Any, expected: str
+) -> None:
+    assert finding(0.1, 0.1, ends_a, ends_b, ends_mean) == expected
+    assert finding(0.1, 0.1, ends_b, ends_a, ends_mean) == expected
+    assert finding(None, 0.1, ends_a, ends_b, ends_mean) == "undefined"
+
+
+@given(
+    st.lists(st.floats(-0.3, 0.3), min_size=4, max_size=4),
+    st.lists(st.floats(0, 1), min_size=2, max_size=2),
+)
+def test_a_finding_is_the_verdict_of_every_point(ends: list[float], at: list[float]) -> None:
+    """But for `distinct`, which the interval of their mean decides."""
+    a, b = sorted(ends[:2]), sorted(ends[2:])
+    found = finding(0.1, 0.1, a, b)
+    if found != "unclear":
+        inside = (low + share * (high - low) for (low, high), share in zip((a, b), at, strict=True))
+        assert verdict(*inside).removesuffix("-distinct") == found.removesuffix("-distinct")
+
+
+def test_findings_of_all_pairs() -> None:
+    pairwise = [[None, 0.2, 0.2], [0.2, None, None], [0.2, None, None]]
+    high = [0.15, 0.3]
+    intervals = {"pairwise": [[None, high, high], [high, None, None], [[-0.1, 0.3], None, None]]}
+    found = findings(pairwise, intervals)
+    assert found == [
+        ["", "double-distinct", "unclear"],
+        ["double-distinct", "", "undefined"],
+        ["unclear", "undefined", ""],
+    ]
+    assert findings(pairwise, {})[0][1] == "unclear"  # no interval was measured
+
+
+def test_a_file_of_an_earlier_version_has_no_mean_over_fewer_tasks(tmp_path: Any) -> None:
+    import json
+
+    from tests.run_folders import write_run
+
+    write_run(tmp_path / "run", ["a", "b"])
+    path = tmp_path / "run" / "dissociation.json"
+    document = json.loads(path.read_text("utf-8"))
+    document["per_task"][1] = None
+    document["undefined"] = {"b": "its base score is 0"}
+    for point in document["curve"]:
+        point["per_task"][1] = None
+    for name in ("redrawn", "null"):  # which that version did not have
+        del document[name]
+    path.write_text(json.dumps(document), "utf-8")
+    result = bm.Dissociation.load(path)
+    assert result.mean is None and result.intervals["mean"] is None
+    assert [point["mean"] for point in result.curve] == [None] * 3
+    assert result.redrawn is None and result.null is None
+
+
 def test_overlap_and_heads_per_layer() -> None:
     heads = [[(0, 0), (0, 1), (1, 0)], [(0, 1), (1, 0), (2, 2)]]
     assert overlap(heads) == [[1.0, 2 / 3], [2 / 3, 1.0]]
@@ -118,6 +197,11 @@ def test_overlap_and_heads_per_layer() -> None:
 def test_hardly_learnt_tasks_are_marked() -> None:
     assert undertrained(0.47, 0.34) is not None and undertrained(0.6, 0.34) is None
     assert undertrained(0.1, 0.0) is not None and undertrained(0.5, 0.0) is None
+    assert undertrained(0.725, 0.5, 0.5, 0.693) is None
+    assert undertrained(0.725, 0.5, 0.686, 0.693) == (
+        "training loss 0.686 is near the 0.693 of guessing"
+    )
+    assert undertrained(0.725, 0.5, 0.686, None) is None
 
 
 def test_the_choice_of_heads_is_exact_and_ties_go_by_place() -> None:
@@ -311,7 +395,11 @@ def test_a_whole_dissociation(tasks_of_every_kind: list[Any], tmp_path: Any) -> 
     )  # fmt: skip
     from brodmann.analysis.iap import forward_passes
 
-    assert sum(read) <= forward_passes(3, 2, 20) * 24
+    passes = forward_passes(3, shares=2, draws=20, redraws=None, exchanges=None)
+    assert sum(read) <= passes * 24
+    assert result.settings["redraws"] == 5 and result.settings["exchanges"] == 3
+    if result.mean is not None:
+        assert result.null is not None and 0 < result.null["p"] <= 1
     plain = bm.evaluate(model, tasks)
     assert result.base == pytest.approx([plain[t.name].scores[t.spec.metric] for t in tasks])
     with bm.head_gates(model, off=scores.top(0.25, tasks[1].name)):
@@ -347,3 +435,5 @@ def test_errors_are_no_metric_to_dissociate(tasks_of_every_kind: list[Any]) -> N
     result = bm.dissociation(model, tasks, scores, draws=0, resamples=0)
     assert result.undefined["value"] == "lower is better for its metric mean_squared_error"
     assert result.per_task[1] is None and result.verdicts[0][1] == "undefined"
+    assert result.mean is None and result.intervals["mean"] is None and result.null is None
+    assert result.curve[0]["mean"] is None

@@ -8,14 +8,16 @@ import pytest
 from tests.run_folders import write_run
 
 from brodmann.reporting.findings import (
+    arms_against_baseline,
     cautions,
     next_steps,
-    separation,
     sharing,
+    unlearnt_tasks,
 )
 from brodmann.reporting.gains import single_differences
 from brodmann.reporting.record import Study, read_record
-from brodmann.reporting.sections.answer import score_table
+from brodmann.reporting.sections.answer import score_table, section
+from brodmann.reporting.separation import separation
 
 
 def compared(baseline: str) -> dict[str, Any]:
@@ -55,51 +57,164 @@ def test_no_single_arm_says_nothing_about_sharing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mean", "ends", "word"),
+    ("mean", "ends", "p", "words"),
     [
-        (0.2, (0.1, 0.3), "Strong"),
-        (0.05, (0.01, 0.09), "Weak"),
-        (0.05, (-0.01, 0.11), "No specialization"),
-        (0.2, None, "D = 20.0 %; how certain"),
-        (-0.05, (-0.09, -0.01), "Inverted"),
+        (0.2, (0.1, 0.3), 0.01, "Strong specialization: on average, tasks depend on heads of"),
+        (0.2, (0.1, 0.3), None, "Strong specialization: on average, tasks depend on heads of"),
+        (0.2, (0.1, 0.3), 0.1, "Not clear: the same heads, dealt to the tasks at random, sep"),
+        (0.05, (0.01, 0.09), 0.01, "Weak specialization: on average, tasks depend a little"),
+        (0.2, (0.05, 0.3), 0.01, "Tasks depend on heads of their own; how strongly is not clear"),
+        (0.069, (-0.095, 0.226), 0.01, "Not clear at this size: the interval of D includes zero."),
+        (0.2, None, 0.01, "D = 20.0 %; how certain it is was not measured."),
+        (-0.05, (-0.09, -0.01), 0.9, "Inverted: tasks suffer more from losing each other's heads"),
     ],
 )
 def test_specialization_in_words(
-    tmp_path: Path, mean: float, ends: tuple[float, float] | None, word: str
+    tmp_path: Path, mean: float, ends: tuple[float, float] | None, p: float | None, words: str
 ) -> None:
     _, result = write_run(tmp_path / "run", ["a", "b"])
     assert result is not None
-    changed = replace(result, mean=mean, intervals={**result.intervals, "mean": ends})
-    assert separation(changed)[0][0].startswith(word)
+    null = None if p is None else {"p": p}
+    changed = replace(result, mean=mean, intervals={**result.intervals, "mean": ends}, null=null)
+    assert separation(changed)[0][0].startswith(words)
 
 
 def test_undefined_dissociation_says_why(tmp_path: Path) -> None:
     _, result = write_run(tmp_path / "run", ["a", "b"])
     assert result is not None
     found = separation(replace(result, mean=None, undefined={"a": "its base score is 0"}))
-    assert found == [("Specialization could not be measured.", "its base score is 0")]
+    headline = "Specialization could not be measured: D is undefined."
+    assert found[0] == (headline, "a: its base score is 0")
+    assert found[1][0].endswith("undefined: a.")
 
 
 def test_tasks_that_were_not_learnt_do_not_make_the_headline(tmp_path: Path) -> None:
     _, result = write_run(tmp_path / "run", ["a", "b", "c"])
     assert result is not None
-    result.per_task, result.mean = [0.02, 0.04, -0.6], -0.18
+    result.intervals["mean"] = [0.2, 0.4]
     result.undertrained = {"c": "near chance"}
-    words = separation(result)[0][0]
-    assert words.startswith("Not conclusive") and "(c); the others' mean is 3.0 %" in words
+    (headline, _), (tasks, _), (pairs, others) = separation(result, {"a": "its loss is high"})
+    assert headline == "Not conclusive: a, c are hardly trained, so D says little."
+    assert "hardly trained: a, c" in tasks and "eparated: a" not in tasks
+    assert pairs.startswith("0 of 3 pairs of tasks show a double dissociation")
+    assert "distinct: that of D above 10 %" in others
 
 
-def test_each_task_is_named_by_its_own_interval(tmp_path: Path) -> None:
+def test_each_task_is_named_by_its_own_interval_and_test(tmp_path: Path) -> None:
     _, result = write_run(tmp_path / "run", ["a", "b", "c"])
     assert result is not None
     result.intervals["per_task"] = [[0.1, 0.2], [-0.1, 0.1], [-0.2, -0.1]]
-    found = dict(separation(result))
-    assert "Separated: a; not shown: b; inverted: c." in found
-    assert not any("random" in words for words in found)  # two draws prove nothing
-    result.random = [[0.5] * 20] * 3
-    assert "3 of 3 tasks suffer more from losing their own heads than random ones." in dict(
-        separation(result)
+    result.p_values = [None, None, None]
+    assert separation(result)[1] == (
+        "Not clear: b; not tested against random heads: a; inverted: c.",
+        "by each task's own interval",
     )
+    result.random, result.p_values = [[0.5] * 20] * 3, [0.048, 0.048, 0.048]
+    assert separation(result)[1] == (
+        "Separated: a; not clear: b; inverted: c.",
+        "by each task's own interval, and p ≤ 0.05 against 20 random choices of heads",
+    )
+    result.p_values = [0.143, 0.048, 0.048]  # random heads hurt as much
+    assert separation(result)[1][0] == "Not clear: a, b; inverted: c."
+
+
+def test_pairs_are_counted_by_their_intervals(tmp_path: Path) -> None:
+    _, result = write_run(tmp_path / "run", ["a", "b", "c"])
+    assert result is not None
+    high, wide = [0.11, 0.3], [-0.1, 0.5]
+    result.pairwise = [[None, 0.2, 0.2], [0.2, None, 0.2], [0.2, 0.2, None]]
+    result.intervals["pairwise"] = [[None, high, wide], [high, None, wide], [wide, wide, None]]
+    result.intervals["pairs"] = [[None, high, high], [high, None, high], [high, high, None]]
+    assert separation(result)[2] == (
+        "1 of 3 pairs of tasks show a double dissociation, 1 of them a distinct one.",
+        "both tasks' intervals above zero; distinct: that of D above 10 %. The others: "
+        "2 not clear at this size",
+    )
+
+
+def test_a_loss_near_that_of_guessing_is_hardly_trained(tmp_path: Path) -> None:
+    """A score alone may look learnt: 72.5 % of two classes at a loss of 0.686."""
+    write_run(tmp_path / "run", ["a", "b"])
+    run = read_record(tmp_path / "run")
+    reason = "training loss 0.686 is near the 0.693 of guessing"
+    run.splits["validation"]["a"] |= {
+        "score": 0.725,
+        "training_loss": 0.686,
+        "guessing_loss": 0.693,
+        "undertrained": reason,
+    }
+    assert run.dissociation is not None
+    run.dissociation.intervals["mean"] = [0.2, 0.4]
+    assert unlearnt_tasks(run)["a"] == reason
+    page = section(Study("s", [run]))
+    assert page is not None
+    lead = [block.text for block in page.blocks if getattr(block, "tone", "") == "lead"]
+    assert lead == ["Not conclusive: a is hardly trained, so D says little."]
+    assert ("a is hardly trained: what is measured on it means little.", reason) in cautions(run)
+    steps = dict(next_steps(Study("s", [run])))
+    longer = "Train longer (training.epochs), or raise training.learning_rate: a is hardly trained."
+    assert steps[longer] == f"a: {reason}"
+    assert not any(word in what for what in steps for word in ("Prune", "specialize", "shares"))
+
+
+def test_what_is_learnt_by_heart_needs_data_and_no_training(tmp_path: Path) -> None:
+    write_run(tmp_path / "run", ["a", "b"])
+    run = read_record(tmp_path / "run")
+    run.splits["validation"]["a"] |= {
+        "score": 0.52,
+        "training_loss": 0.05,
+        "guessing_loss": 0.693,
+        "undertrained": "base score 52.0 % is near the 50.0 %",
+    }
+    steps = dict(next_steps(Study("s", [run])))
+    words = "Give a more training examples: it learns those it has by heart."
+    reason = "training loss 0.050, guessing 0.693; base score 52.0 % is near the 50.0 %"
+    assert steps[words] == reason
+    assert not any(what.startswith("Train longer") and "a" in what.split() for what in steps)
+
+
+def test_training_longer_is_not_proposed_where_it_harmed_old_tasks(tmp_path: Path) -> None:
+    write_run(tmp_path / "run", ["a", "b"])
+    run = read_record(tmp_path / "run")
+    assert any(what.startswith("Train longer") for what, _ in next_steps(Study("s", [run])))
+    run.measures["adaptation"] = {"old": {"before": {"old": 0.604}, "after": {"old": 0.299}}}
+    assert not any(what.startswith("Train longer") for what, _ in next_steps(Study("s", [run])))
+
+
+def test_pruning_is_not_proposed_where_it_cost_score(tmp_path: Path) -> None:
+    write_run(tmp_path / "run", ["a", "b"])
+    run = read_record(tmp_path / "run")
+    assert run.scores is not None
+    run.scores.values[:] = 1.0
+    run.scores.values[:, :2] = 1e-6
+    whole = {"difference": -0.1, "interval": [-0.15, -0.05], "significant": True}
+    arms = {
+        "multi": {"against": None, "seeds": [0], "dissociation": None},
+        "off_least": {"against": {"average": whole}, "seeds": [0], "dissociation": None},
+    }
+    study = Study("s", [run], {"tasks": ["a"], "baseline": "multi", "arms": arms})
+    assert not any("Prune" in what for what, _ in next_steps(study))
+    whole["significant"] = False
+    assert any("Prune" in what for what, _ in next_steps(study))
+
+
+def test_arms_in_one_line_each_say_what_is_not_clear() -> None:
+    entry = {"difference": 0.009, "interval": [-0.0076, 0.0256], "p": 0.15, "significant": False}
+    apart = {"difference": 0.02, "interval": [0.01, 0.03], "p": 0.01, "significant": True}
+    arms = {
+        "multi": {"against": None, "dissociation": [0.05, 0.01]},
+        "iat": {
+            "against": {"average": entry, "dissociation": apart},
+            "dissociation": [0.07, 0.02],
+        },
+    }
+    study = Study("s", [], {"tasks": ["a"], "baseline": "multi", "arms": arms})
+    assert arms_against_baseline(study) == [
+        (
+            "iat against multi: +0.9 points on average, not clear",
+            "[−0.8, 2.6]; D 5.0 ± 1.0 → 7.0 ± 2.0 % (+2.0 [1.0, 3.0] by seed)",
+        )
+    ]
 
 
 def test_errors_are_not_scores(tmp_path: Path) -> None:
@@ -135,7 +250,10 @@ def test_every_next_step_has_its_measurement(tmp_path: Path) -> None:
             entry["scores"]["a"]["accuracy"] = 1 - entry["step"] / 100
     assert "Give a more weight" in steps()
     assert run.dissociation is not None
-    run.dissociation.mean, run.dissociation.overlap = 0.05, [[1.0, 0.8], [0.8, 1.0]]
+    run.dissociation.overlap = [[1.0, 0.8], [0.8, 1.0]]
+    run.dissociation.intervals["mean"] = [0.01, 0.12]  # may be strong already
+    assert "[specialize]" not in steps()
+    run.dissociation.intervals["mean"] = [0.01, 0.09]
     assert "[specialize]" in steps()
     run.settings["specialize"] = {"alpha": 0.3}
     assert "Try [specialize]" not in steps()
@@ -169,7 +287,7 @@ def test_cautions(tmp_path: Path) -> None:
     assert run.dissociation is not None
     run.dissociation.undertrained = {"b": "near chance"}
     words = " ".join(what for what, _ in cautions(run))
-    assert "Few validation examples: b." in words and "b has hardly been learnt" in words
+    assert "Few validation examples: b." in words and "b is hardly trained" in words
 
 
 @pytest.mark.parametrize(

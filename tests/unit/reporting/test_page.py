@@ -174,7 +174,7 @@ def test_undefined_everywhere_still_makes_a_page(tmp_path: Path) -> None:
         point |= {"mean": None, "per_task": [None, None]}
     result.save(tmp_path / "run" / "dissociation.json")
     text = report_on([tmp_path / "run"], silent).read_text(encoding="utf-8")
-    assert "Specialization could not be measured." in text
+    assert "Specialization could not be measured: D is undefined." in text
 
 
 @pytest.mark.parametrize(

@@ -227,7 +227,7 @@
   /** D at the measured share next to the chosen one, named as what it is. */
   function dissociation() {
     const measured = run.measured.filter((/** @type {any} */ point) => point.mean !== null);
-    if (!measured.length) return "D was not measured";
+    if (!measured.length) return run.measured.length ? "D is undefined" : "D was not measured";
     const near = measured.reduce((/** @type {any} */ best, /** @type {any} */ point) =>
       Math.abs(100 * point.alpha - percent) < Math.abs(100 * best.alpha - percent) ? point : best);
     const ends = near.interval ? ` [${near.interval.map((/** @type {number} */ end) => (100 * end).toFixed(1)).join(", ")}]` : "";

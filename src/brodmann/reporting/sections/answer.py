@@ -9,10 +9,11 @@ from brodmann.reporting.findings import (
     meta_findings,
     missing_stages,
     next_steps,
-    separation,
     sharing,
+    unlearnt_tasks,
 )
 from brodmann.reporting.record import Record, Study
+from brodmann.reporting.separation import separation
 from brodmann.results import LOWER_IS_BETTER
 
 MANY = 8  # tasks whose scores push everything else off the first screen
@@ -33,7 +34,7 @@ def section(study: Study) -> Section | None:
         blocks.append(Items(arms, "Ways of training"))
     if shared := sharing(study):
         blocks.append(Items(shared, "Sharing against single-task training"))
-    if apart := separation(run.dissociation):
+    if apart := separation(run.dissociation, unlearnt_tasks(run)):
         words, measure = apart[0]
         one = f"{run.name}: {words}" if len(study.runs) > 1 else words
         blocks.append(Words(one, "lead"))
@@ -60,7 +61,8 @@ def score_table(study: Study, run: Record) -> Table:
     of = f" of {run.name}" if len(study.runs) > 1 else ""
     caption = (
         f"Scores{of}. “Without reading” is the best answer that ignores the text. The interval is "
-        "over examples; another seed would move the score as well."
+        "over examples (accuracy and exact match: Wilson's; others: bootstrap); another seed would "
+        "move the score as well."
     )
     return Table(columns, rows, caption)
 

@@ -21,9 +21,14 @@ def section(study: Study) -> Section | None:
         return None
     arms, baseline = result["arms"], result["baseline"]
     seeds = {arm: len(facts["seeds"]) for arm, facts in arms.items()}
+    tests = dict.fromkeys(
+        facts["against"].get("test", "paired bootstrap over validation examples")
+        for facts in arms.values()
+        if facts["against"] is not None
+    )
     text = (
         f"Everything is compared with {baseline}. A star: the difference is beyond chance at 5 % "
-        "(paired bootstrap over validation examples). Seeds: "
+        f"({'; '.join(tests)}). Seeds: "
         + ", ".join(f"{arm} {count}" for arm, count in seeds.items())
         + "."
     )
@@ -56,7 +61,7 @@ def scores(result: dict[str, Any]) -> Table:
         ["average", *(mean_spread(arms[a]["average"]) + tested(a, "average") for a in arms)]
     )
     rows.append(["spread over tasks", *(mean_spread(f["task_sigma"]) for f in arms.values())])
-    rows.append(["D", *(mean_spread(facts["dissociation"]) for facts in arms.values())])
+    rows.append(["D", *(dissociation(facts) for facts in arms.values())])
     for words, key in (("better than", "improved"), ("at least as good as", "at_least_as_good")):
         counts = [
             "" if facts["against"] is None else str(facts["against"].get(key, "–"))
@@ -69,19 +74,41 @@ def scores(result: dict[str, Any]) -> Table:
     )
     if left_out := result.get("left_out"):
         caption += f" Not in every run, and left out: {', '.join(left_out)}."
+    for facts in arms.values():
+        for run, reason in (facts.get("undefined") or {}).items():
+            caption += f" D of {run} is undefined ({reason})."
     return Table(["task", *arms], rows, caption)
 
 
+def dissociation(facts: dict[str, Any]) -> str:
+    """D over seeds, and over how many of the runs where it is undefined in some."""
+    if facts["dissociation"] is None and facts.get("undefined"):
+        return "undefined"
+    defined, measured = facts.get("dissociation_over", (0, 0))
+    over = f" ({defined} of {measured} runs)" if defined < measured else ""
+    return mean_spread(facts["dissociation"]) + over
+
+
 def differences(result: dict[str, Any], arm: str) -> Bars:
+    """Paired differences of the scores, and of D where both arms have one."""
     against = result["arms"][arm]["against"]
-    entries = [*against["per_task"].values(), against["average"]]
+    named = {**against["per_task"], "average": against["average"]}
+    if against.get("dissociation") is not None:
+        named["D"] = against["dissociation"]
+    entries = list(named.values())
+    how = against.get("test")
+    over = "" if how is None else f" ({'paired by seed' if 'seeds' in how else 'over examples'})"
     return Bars(
-        [*result["tasks"], "average"],
+        list(named),
         [100 * entry["difference"] for entry in entries],
-        [[100 * end for end in entry["interval"]] for entry in entries],
+        [
+            None if entry["interval"] is None else [100 * end for end in entry["interval"]]
+            for entry in entries
+        ],
         f"points against {result['baseline']}",
-        f"{arm} against {result['baseline']}: difference of scores with its 95 % interval.",
-        [p_value(entry["p"]) for entry in entries],
+        f"{arm} against {result['baseline']}: difference of scores with its 95 % interval{over}; "
+        "D is paired by seed.",
+        ["" if entry["p"] is None else p_value(entry["p"]) for entry in entries],
     )
 
 

@@ -17,23 +17,28 @@ from brodmann.reporting.blocks import (
     p_value,
     percent,
 )
-from brodmann.reporting.record import Study
-from brodmann.results import VERDICTS, Dissociation
+from brodmann.reporting.findings import unlearnt_tasks
+from brodmann.reporting.record import Record, Study
+from brodmann.reporting.separation import HARDLY, pair_findings
+from brodmann.results import Dissociation, reasons_in_words
 
 
 def section(study: Study) -> Section | None:
-    results = {run.name: run.dissociation for run in study.runs if run.dissociation is not None}
-    if not results:
+    measured = [run for run in study.runs if run.dissociation is not None]
+    if not measured:
         return None
-    (name, first), *others = results.items()
+    first, *others = measured
     blocks = views(first)
-    for other, result in others:
-        blocks.append(Fold(f"The same for {other}", views(result)))
-    title = "Dissociation" if not others else f"Dissociation: {name}"
+    for run in others:
+        blocks.append(Fold(f"The same for {run.name}", views(run)))
+    title = "Dissociation" if not others else f"Dissociation: {first.name}"
     return Section("dissociation", title, blocks)
 
 
-def views(result: Dissociation) -> list[Any]:
+def views(run: Record) -> list[Any]:
+    result = run.dissociation
+    assert result is not None
+    weak = [task for task in result.tasks if task in unlearnt_tasks(run)]
     share = f"{100 * result.alpha:g} %"
     blocks: list[Any] = [
         Words(
@@ -50,13 +55,14 @@ def views(result: Dissociation) -> list[Any]:
             ],
             "D, % of the intact score",
             "Dissociation of each task: how much more it loses without its own heads than without "
-            "another task's, on average (95 % interval over examples).",
-            [_remark(result, i) for i in range(len(result.tasks))],
+            f"another task's, on average (95 % interval over {_over(result)}).",
+            [_remark(result, i, weak) for i in range(len(result.tasks))],
         ),
+        Items(certainty(result), "How certain is D?"),
     ]
     if len(result.tasks) > 2:
         blocks.append(pairwise(result))
-    blocks.append(verdict_list(result))
+    blocks.append(finding_list(result, weak))
     if len(result.curve) > 1 and any(point["mean"] is not None for point in result.curve):
         blocks.append(curve(result))
     per_layer = [[float(count) for count in row] for row in result.heads_per_layer]
@@ -133,18 +139,46 @@ def overlap(result: Dissociation) -> Matrix:
     )
 
 
-def verdict_list(result: Dissociation) -> Fold | Items:
+def certainty(result: Dissociation) -> list[tuple[str, str]]:
+    """What could have made D another one: examples judged, examples of importance, chance."""
+    if result.mean is None:
+        return [("D is undefined.", reasons_in_words(result.undefined))]
     items = []
-    for i, one in enumerate(result.tasks):
-        for j in range(i + 1, len(result.tasks)):
-            between = result.intervals.get("pairwise")
-            both = " and ".join(
-                f"{percent(result.pairwise[a][b])} % {interval(between[a][b] if between else None)}"
-                for a, b in ((i, j), (j, i))
-            )
-            shared = f"{100 * result.overlap[i][j]:.0f} % of their heads shared"
-            words = f"{one} – {result.tasks[j]}: {VERDICTS[result.verdicts[i][j]]}"
-            items.append((words, f"D {both}; {shared}"))
+    ends = result.intervals["mean"]
+    if ends is not None:
+        words = f"D = {percent(result.mean)} % {interval(ends)}"
+        items.append((words, f"95 % interval over {_over(result)}"))
+    if result.redrawn is not None:
+        spread, redraws = result.redrawn["spread"]["mean"], result.redrawn["redraws"]
+        kept = 100 * float(np.mean(result.redrawn["kept"]))
+        words = f"Other importance examples move D by {percent(spread)} points (one sd)"
+        items.append((words, f"{redraws} redraws, which keep {kept:.0f} % of the chosen heads"))
+    if result.null is not None and result.null["p"] is not None:
+        null = result.null
+        words = f"{p_value(null['p'])} against the same heads, dealt to the tasks at random"
+        beyond = f"95 % of {null['values']} ways to deal them give at most"
+        items.append((words, f"{beyond} {percent(null['highest'])} %"))
+    return items
+
+
+def _over(result: Dissociation) -> str:
+    return " and ".join(result.intervals.get("over", ["validation examples"]))
+
+
+def finding_list(result: Dissociation, weak: list[str]) -> Fold | Items:
+    """What every pair shows, by both intervals."""
+    items = []
+    between = result.intervals.get("pairwise")
+    for (i, j), finding in pair_findings(result, weak).items():
+        both = " and ".join(
+            "undefined"
+            if result.pairwise[a][b] is None
+            else f"{percent(result.pairwise[a][b])} % "
+            + interval(between[a][b] if between else None)
+            for a, b in ((i, j), (j, i))
+        )
+        shared = f"{100 * result.overlap[i][j]:.0f} % of their heads shared"
+        items.append((f"{result.tasks[i]} – {result.tasks[j]}: {finding}", f"D {both}; {shared}"))
     every = Items(items, "Pairs")
     return every if len(items) <= 3 else Fold(f"{len(items)} pairs in words", [every])
 
@@ -167,12 +201,12 @@ def curve(result: Dissociation) -> Lines:
     )
 
 
-def _remark(result: Dissociation, place: int) -> str:
+def _remark(result: Dissociation, place: int, weak: list[str]) -> str:
     name = result.tasks[place]
     if name in result.undefined:
-        return "undefined: " + result.undefined[name]
+        return f"undefined ({result.undefined[name]})"
     p = result.p_values[place]
     words = [] if p is None or not result.random[place] else [f"{p_value(p)} against random"]
-    if name in result.undertrained:
-        words.append("undertrained")
+    if name in weak:
+        words.append(HARDLY)
     return ", ".join(words)

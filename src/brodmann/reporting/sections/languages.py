@@ -31,7 +31,7 @@ def section(study: Study) -> Section | None:
             str(found["axes"][kind]["comparisons"]),
             percent(found["axes"][kind]["overlap"]),
             plain(found["axes"][kind]["spearman"], 2),
-            percent(found["axes"][kind]["dissociation"]),
+            _separation(found["axes"][kind]["dissociation"], run.dissociation is not None),
         ]
         for kind in AXES
         if kind in found["axes"]
@@ -101,7 +101,11 @@ def _unlearnt(run: Record) -> str:
     result = run.dissociation
     if result is None or not result.undertrained:
         return ""
-    return f"{len(result.undertrained)} of {len(result.tasks)} pairs have hardly been learnt"
+    return f"{len(result.undertrained)} of {len(result.tasks)} pairs are hardly trained"
+
+
+def _separation(value: float | None, measured: bool) -> str:
+    return "undefined" if value is None and measured else percent(value)
 
 
 def _answer(found: dict[str, object], unlearnt: str) -> str:

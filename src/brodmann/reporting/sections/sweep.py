@@ -12,8 +12,10 @@ from brodmann.reporting.blocks import (
     counted,
     interval,
     percent,
+    points,
 )
 from brodmann.reporting.record import Study
+from brodmann.results import mean_dissociation, reasons_in_words
 
 
 def section(study: Study) -> Section | None:
@@ -27,7 +29,11 @@ def section(study: Study) -> Section | None:
                 text = f"{title} over {key}; band: one standard deviation over seeds."
                 blocks.append(Lines(series, key, f"{title} (%)", text))
     over = study.grid["over_seeds"]
-    found = {key: facts["mean"] for key, facts in over.items() if facts["mean"] is not None}
+    found = {
+        _named(key, facts): facts["mean"]
+        for key, facts in over.items()
+        if facts["mean"] is not None
+    }
     if found and len(blocks) == 1:
         blocks.append(
             Bars(
@@ -39,6 +45,8 @@ def section(study: Study) -> Section | None:
             )
         )
     blocks.append(table(study.grid["cells"]))
+    if against := study.grid.get("differences"):
+        blocks.append(differences(against))
     told = [cell["provenance"]["versions"] for cell in cells if "provenance" in cell]
     versions: dict[str, str] = told[0] if told else {}
     if versions:
@@ -64,6 +72,40 @@ def _around(value: list[float | None]) -> list[float] | None:
     return [100 * (mean_value - spread), 100 * (mean_value + spread)]
 
 
+def _named(key: str, facts: dict[str, Any]) -> str:
+    """A setting, and over how many of its runs D was averaged where it is undefined in some."""
+    if not facts["left_out"]:
+        return key
+    return f"{key} ({facts['seeds']} of {facts['seeds'] + facts['left_out']} runs)"
+
+
+def differences(entries: list[dict[str, Any]]) -> Table:
+    """Every setting against the first one over the same tasks, paired by seed."""
+    rows = []
+    for entry in entries:
+        apart = entry["dissociation"]
+        rows.append(
+            [
+                entry["setting"],
+                entry["against"],
+                str(entry["average"]["seeds"]),
+                *_difference(entry["average"]),
+                *(("–", "–") if apart is None else _difference(apart)),
+            ]
+        )
+    columns = ["setting", "against", "seeds", "average (points)", "p", "D (points)", "p"]
+    caption = (
+        "Differences paired by seed with their 95 % intervals; p: two-sided t-test over 3 seeds or "
+        "more."
+    )
+    return Table(columns, rows, caption)
+
+
+def _difference(entry: dict[str, Any]) -> tuple[str, str]:
+    shown = f"{points(entry['difference'])} {interval(entry['interval'])}".strip()
+    return shown, "–" if entry["p"] is None else f"{entry['p']:.3f}"
+
+
 def table(cells: list[dict[str, Any]]) -> Table:
     """A column for everything that varies, and one for each task."""
     keys = [
@@ -77,15 +119,19 @@ def table(cells: list[dict[str, Any]]) -> Table:
         found = cell.get("dissociation") or {}
         varied = [cell["varied"].get(key, "") for key in keys]
         weak = ", ".join(found.get("undertrained", {}))
-        note = cell.get("error", "") if cell["state"] != "done" else ""
+        notes = [cell.get("error", "")] if cell["state"] != "done" else []
+        notes += [f"hardly trained: {weak}"] if weak else []
+        mean = mean_dissociation(found) if found else None
+        if found and mean is None:
+            notes.append(f"D undefined ({reasons_in_words(found['undefined'])})")
         rows.append(
             [
                 str(number),
                 *("+".join(v) if isinstance(v, list) else str(v) for v in varied),
                 *(percent(_scores(cell).get(task)) for task in tasks),
-                percent(found.get("mean")),
+                "undefined" if found and mean is None else percent(mean),
                 interval((found.get("intervals") or {}).get("mean")),
-                note or (f"hardly learnt: {weak}" if weak else ""),
+                "; ".join(notes),
             ]
         )
     columns = ["run", *keys, *(f"{task} (%)" for task in tasks), "D (%)", "95 % interval", ""]
@@ -115,7 +161,9 @@ def curve(
     """A line for every combination of the other settings; points are means over seeds."""
     points: dict[str, dict[float, list[float]]] = {}
     for cell in cells:
-        value = average(cell) if what == "score" else (cell.get("dissociation") or {}).get("mean")
+        found = cell.get("dissociation")
+        measured = mean_dissociation(found) if found else None
+        value = average(cell) if what == "score" else measured
         if value is None:
             continue
         others = [

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from brodmann.reporting.blocks import Lines, Section, Table, mean_spread
+from brodmann.reporting.blocks import Lines, Section, Table, interval, mean_spread, points
 from brodmann.reporting.record import Study
 
 
@@ -30,15 +30,22 @@ def section(study: Study) -> Section | None:
                 amount,
                 *(
                     mean_spread(table[amount][start]["mean"])
-                    + ("*" if table[amount][start].get("significant") else "")
+                    + ("*" if table[amount][start].get("against", {}).get("significant") else "")
                     for start in starts
                 ),
+                *(_gain(table[amount][start].get("against")) for start in starts[1:]),
             ]
             for amount in table
         ]
         caption = (
             f"{task}: {metric} (%), mean ± sd over seeds; a star differs from {starts[0]} at 5 % "
-            "(one-sided paired bootstrap over 10 seeds or more)."
+            "(two-sided t-test over 3 seeds or more). Differences are paired by seed, in points, "
+            "with their 95 % intervals."
         )
-        blocks.append(Table(("examples", *starts), rows, caption))
+        gains = [f"{start} − {starts[0]}" for start in starts[1:]]
+        blocks.append(Table(("examples", *starts, *gains), rows, caption))
     return Section("transfer", "Few-shot transfer", blocks)
+
+
+def _gain(found: dict[str, Any] | None) -> str:
+    return "–" if found is None else f"{points(found['difference'])} {interval(found['interval'])}"

@@ -1,0 +1,34 @@
+"""What training came to: every task's last training loss beside the loss of guessing."""
+
+from pathlib import Path
+
+from brodmann.artifacts import read_lines
+from brodmann.config import Config
+from brodmann.data.guessing import guessing_loss
+from brodmann.data.tasks import Task
+
+LAST = 0.1  # of the steps: their mean is the last loss
+
+
+def training_losses(
+    folder: Path, config: Config, tasks: list[Task]
+) -> dict[str, tuple[float, float]]:
+    """Task → (its mean training loss over the last tenth of the steps, the loss of guessing).
+
+    A student learns another loss, and the sampler `uncertainty` trains on the examples that are
+    hardest to tell: neither can be held against guessing.
+    """
+    if config.distill is not None or config.training.sampling == "uncertainty":
+        return {}
+    entries = [entry for entry in read_lines(folder / "log.jsonl") if "loss" in entry]
+    last = max((entry["step"] for entry in entries), default=0)
+    found = {}
+    for task in tasks:
+        guessing = guessing_loss(task)
+        own = [entry for entry in entries if task.name in entry["loss"]]
+        late = [entry for entry in own if entry["step"] > (1 - LAST) * last] or own[-1:]
+        if guessing is None or not late or not task.spec.weight:
+            continue
+        mean = sum(entry["loss"][task.name] for entry in late) / len(late)
+        found[task.name] = (mean / task.spec.weight, guessing)
+    return found
