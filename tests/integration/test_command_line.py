@@ -78,8 +78,9 @@ def test_run_evaluate_and_predict(
     monkeypatch.setattr(sys, "stdin", io.StringIO("A fine film.\n\nMaria came.\n"))
     code, out, _ = command("predict", folder)
     answers = [json.loads(line) for line in out.splitlines()]
-    assert code == 0 and [answer["input"] for answer in answers] == ["A fine film.", "Maria came."]
-    assert set(answers[0]) == {"input", "sentiment", "entities"}
+    assert code == 0
+    assert [answer["input"] for answer in answers] == ["A fine film.", "", "Maria came."]
+    assert set(answers[0]) == {"input", "sentiment", "entities", "not_answered"}
 
     table = tmp_path / "pairs.csv"
     table.write_text("text,text_pair\na cat,a dog\n", encoding="utf-8")
