@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from brodmann.data.hub import without_waiting
 from brodmann.errors import InputError
 from brodmann.models.families import family_of, layers_of, removed_heads
 from brodmann.results import share_of
@@ -194,13 +195,21 @@ def _minilm_folder() -> Path:
 
 @contextlib.contextmanager
 def _offline_explained(name: str) -> Iterator[None]:
+    local = Path(name)
+    here = name in BUILTIN or local.is_dir() or name.startswith((".", "/", "~"))
     try:
-        yield
+        with contextlib.nullcontext() if here else without_waiting():
+            yield
     except (OSError, ValueError, ImportError) as error:
         if isinstance(error, InputError):
             raise
         reason = " ".join(str(error).split())[:240]
-        local = Path(name)
+        if "couldn't connect" in reason:
+            from huggingface_hub import is_offline_mode
+
+            off = is_offline_mode()
+            why = "is switched off (HF_HUB_OFFLINE)" if off else "cannot be reached"
+            reason = f"it is not in the cache of this machine, and the hub {why}."
         if isinstance(error, ImportError) or name in BUILTIN:
             raise InputError(f"backbone '{name}': {reason}") from error
         if local.is_dir() or name.startswith((".", "/", "~")):
