@@ -94,7 +94,8 @@ def task_name(task: Any) -> str:
 
 def _cell(config: Config, group: list[str], varied: dict[str, Any]) -> Cell:
     values = config.resolved()
-    values.pop("grid", None)
+    for section in ("grid", "compare"):
+        values.pop(section, None)
     values["tasks"] = [task for task in config.given_tasks() if task_name(task) in group]
     for key, value in varied.items():
         set_value(values, key, value, f"{key}={value}")

@@ -1,11 +1,15 @@
 """Bad input: one clear line, exit code 2, no traceback, and nothing written."""
 
 import errno
+import gzip
 import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from brodmann.data.readers import read_file
+from brodmann.errors import InputError
 
 Command = Callable[..., tuple[int, str, str]]
 
@@ -303,3 +307,49 @@ def test_a_configuration_from_notepad_and_one_in_json(tmp_path: Path, command: C
     text = f'name = "r"\noutput = "{tmp_path / "runs"}"\n{TASK}{TINY}'
     config.write_bytes(b"\xef\xbb\xbf" + text.encode())
     assert command("run", config)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        (
+            "epochs=3",
+            "unknown key 'epochs'; did you mean 'training.epochs' or 'transfer.epochs'?",
+        ),
+        ("max_length=64", "unknown key 'max_length'; did you mean 'model.max_length'?"),
+        (
+            "alpha=0.2",
+            "unknown key 'alpha'; did you mean 'dissociation.alpha' or 'specialize.alpha' or "
+            "'off.alpha'?",
+        ),
+        (
+            "training.max_length=64",
+            "unknown key 'training.max_length'; did you mean 'model.max_length'?",
+        ),
+        (
+            "training.threads=2",
+            "unknown key 'training.threads'; did you mean 'threads' at the top level?",
+        ),
+        ("training.epoch=3", "unknown key 'training.epoch'; did you mean 'epochs'?"),
+    ],
+)
+def test_a_key_in_the_wrong_table_is_told_its_place(
+    tmp_path: Path, command: Command, setting: str, message: str
+) -> None:
+    path = tmp_path / "c.toml"
+    path.write_text('name = "x"\ntasks = ["builtin/topic"]\n', encoding="utf-8")
+    code, out, err = command("run", path, "--set", setting)
+    assert (code, out, err) == (2, "", f"brodmann: {path}: {message}\n")
+
+
+@pytest.mark.parametrize("name", ["rows.jsonl", "rows.jsonl.gz"])
+@pytest.mark.parametrize("text", ['[{"text": "a"}]', '[\n{"text": "a"},\n{"text": "b"}\n]\n'])
+def test_a_json_list_in_a_file_of_lines(tmp_path: Path, name: str, text: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
+    with pytest.raises(InputError) as caught:
+        read_file(path)
+    assert str(caught.value) == (
+        f"{path} line 1: a JSON list, expected one JSON object per line: rename the file to "
+        f"{name.replace('.jsonl', '.json')}, or write one object per line without [ ]"
+    )

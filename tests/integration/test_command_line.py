@@ -78,8 +78,9 @@ def test_run_evaluate_and_predict(
     monkeypatch.setattr(sys, "stdin", io.StringIO("A fine film.\n\nMaria came.\n"))
     code, out, _ = command("predict", folder)
     answers = [json.loads(line) for line in out.splitlines()]
-    assert code == 0 and [answer["input"] for answer in answers] == ["A fine film.", "Maria came."]
-    assert set(answers[0]) == {"input", "sentiment", "entities"}
+    assert code == 0
+    assert [answer["input"] for answer in answers] == ["A fine film.", "", "Maria came."]
+    assert set(answers[0]) == {"input", "sentiment", "entities", "not_answered"}
 
     table = tmp_path / "pairs.csv"
     table.write_text("text,text_pair\na cat,a dog\n", encoding="utf-8")
@@ -198,3 +199,54 @@ def test_version(command: Command) -> None:
     from brodmann import __version__
 
     assert command("--version")[1] == f"brodmann {__version__}\n"
+
+
+def test_no_command_at_all_shows_the_help(command: Command) -> None:
+    code, out, err = command()
+    assert (code, err) == (0, "")
+    assert "Usage: " in out and "One Transformer encoder for many language tasks." in out
+    assert out.strip() == command("--help")[1].strip()
+
+
+def test_tables_that_run_does_not_read_are_named(
+    config: Path, tmp_path: Path, command: Command
+) -> None:
+    text = config.read_text(encoding="utf-8")
+    more = "\n[grid]\nvary = { seed = [0, 1] }\n[compare]\narms = ['multi', 'iat']\n"
+    config.write_text(text + more, encoding="utf-8")
+    code, out, err = command("train", config, "--set", "training.max_steps=1")
+    assert (code, err) == (0, "")
+    notes = [line for line in out.splitlines() if line.startswith("note: [")]
+    assert notes == [
+        "note: [grid] is not read here: `brodmann grid` makes its runs",
+        "note: [compare] is not read here: `brodmann compare` makes its runs",
+    ]
+    code, out, err = command("grid", config, "--set", "training.max_steps=1", "--set", "name=g")
+    assert (code, err) == (0, "") and "is not read here" not in out
+
+
+def test_an_output_that_cannot_be_written_is_named_before_anything_is_read(
+    config: Path, tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import tempfile
+
+    (tmp_path / "taken").write_text("mine", encoding="utf-8")
+    for output, place in (("taken", "taken"), ("taken/deeper", "taken")):
+        code, out, err = command("run", config, "--set", f"output={tmp_path}/{output}")
+        assert (code, out) == (2, "")
+        assert err == (
+            f"brodmann: output = '{tmp_path}/{output}': {tmp_path}/{place} is a file, so "
+            f"{tmp_path}/{output}/small cannot be a folder: set another 'output' or name\n"
+        )
+
+    def refused(dir: Path) -> None:  # noqa: A002 (as tempfile calls it)
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", refused)
+    code, out, err = command("run", config)
+    assert (code, out) == (2, "")
+    assert err == (
+        f"brodmann: output = '{tmp_path}/runs': {tmp_path} cannot be written (Permission denied): "
+        "set another 'output', or mend its permissions\n"
+    )
+    assert not (tmp_path / "runs").exists()

@@ -29,6 +29,7 @@ use = "builtin/similarity"
 limit = {{ train = 160, validation = 48, test = 16 }}
 [model]
 backbone = "builtin:tiny"
+pooling = "first"
 [training]
 epochs = 3
 batch_size = 16

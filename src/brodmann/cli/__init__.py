@@ -48,6 +48,9 @@ def main() -> None:
     except Exception as error:
         if not hasattr(error, "format_message"):  # typer's usage errors have it
             raise
+        if type(error).__name__ == "NoArgsIsHelpError":  # the help is printed when it is raised
+            print(error.format_message(), end="")
+            sys.exit(0)
         complain(f"{error.format_message()} (see `brodmann --help`)")
         sys.exit(2)
     if code == 130:  # typer's own answer to Ctrl-C

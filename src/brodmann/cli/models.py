@@ -3,8 +3,10 @@
 import io
 import json
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -72,29 +74,64 @@ def predict(
         Path | None, typer.Argument(help="table or lines of text; stdin if left out")
     ] = None,
     task: Annotated[str | None, typer.Option(help="one task only; otherwise all that fit")] = None,
+    to: Annotated[
+        Path | None, typer.Option(help="write into this new file (.csv or .jsonl)")
+    ] = None,
+    form: Annotated[
+        str | None, typer.Option("--format", help="jsonl or csv; by the ending of --to")
+    ] = None,
+    full: Annotated[bool, typer.Option("--full", help="every digit of the numbers")] = False,
 ) -> None:
-    """Answer for every line (a text, or JSON with the task's columns): JSON lines to stdout.
+    """Answer for every line (a text, or JSON with the task's columns): one answer per line.
 
-    Example: echo "A wonderful film." | brodmann predict runs/demo
+    Example: echo "A wonderful film." | brodmann predict runs/demo (a file: runs/demo in.csv --to
+    out.csv)
     """
-    from brodmann.pipeline.predict import answers, inputs_from_file, inputs_from_lines
+    from brodmann.pipeline.predict import Answers, as_lines, inputs_from_file, inputs_from_lines
+    from brodmann.pipeline.predict_table import as_table, check_target
 
     check_model_folder(model)
+    chosen = check_target(to, form)
     from brodmann.models.multitask import MultiTaskModel
 
     if file is None and isinstance(sys.stdin, io.TextIOWrapper):
         sys.stdin.reconfigure(encoding="utf-8", errors="strict")
     inputs = inputs_from_lines(sys.stdin, "stdin") if file is None else inputs_from_file(file)
     loaded = MultiTaskModel.from_pretrained(model)
-    if task is not None:
-        loaded.spec(task)
-    answered = 0
-    plain = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
-    for answer in answers(loaded, task, inputs):
-        print(visible(json.dumps(answer, ensure_ascii=not plain)), flush=True)
-        answered += 1
-    if not answered:
+    specs = loaded.specs.values() if task is None else [loaded.spec(task)]
+    answers = Answers(loaded, task, inputs, full=full)
+    with _output(to) as write:
+        if chosen == "csv":
+            kinds = {spec.name: spec.kind for spec in specs}
+            as_table(answers, kinds, write, alone=task is not None)
+        else:
+            as_lines(answers, write, ascii_only=to is None and not _speaks_utf8(sys.stdout))
+    for remark in answers.remarks():
+        complain(f"note: {remark}")
+    if not answers.count:
         complain("no input: nothing to answer")
+    elif to is not None:
+        print(f"wrote {to}: {answers.count:,} answers")
+
+
+def _speaks_utf8(stream: Any) -> bool:
+    return (stream.encoding or "").lower().replace("-", "") == "utf8"
+
+
+@contextmanager
+def _output(to: Path | None) -> Iterator[Callable[[str], Any]]:
+    """Where answers are written: a whole file or none, or stdout as they come."""
+    if to is None:
+
+        def tell(text: str) -> None:
+            print(visible(text), end="", flush=True)
+
+        yield tell
+        return
+    from brodmann.artifacts import whole_file
+
+    with whole_file(to) as temporary, open(temporary, "w", encoding="utf-8", newline="") as file:
+        yield file.write
 
 
 @app.command()

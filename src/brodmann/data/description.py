@@ -130,6 +130,9 @@ def explain(error: ValidationError, section: type[BaseModel], where: str) -> str
     key = ".".join(str(part) for part in path)
     if problem["type"] == "extra_forbidden":
         known = _keys_at(section, path[:-1])
+        elsewhere = _tables_with(section, str(path[-1]))
+        if elsewhere:
+            return f"{where}: unknown key '{key}'; did you mean {' or '.join(elsewhere)}?"
         return f"{where}: unknown key '{key}'{did_you_mean(str(path[-1]), known)}"
     found = problem["input"]
     shown = f"{found!r:.80}" if not isinstance(found, dict) else "a table"
@@ -169,6 +172,18 @@ def _keys_at(section: type[BaseModel], path: list[Any]) -> list[str]:
             return []
         section = inner
     return list(section.model_fields)
+
+
+def _tables_with(section: type[BaseModel], key: str) -> list[str]:
+    """Where a key has its place, as `'table.key'`: in tables of the section, or on its top."""
+    found = [f"'{key}' at the top level"] if key in section.model_fields else []
+    # Tables that every configuration has come before those that one may add.
+    tables = sorted(section.model_fields.items(), key=lambda item: item[1].default_factory is None)
+    for name, field in tables:
+        inner = next((t for t in _members(field.annotation) if _is_section(t)), None)
+        if inner is not None and name != "tasks" and key in inner.model_fields:
+            found.append(f"'{name}.{key}'")
+    return found
 
 
 def _members(annotation: Any) -> list[Any]:

@@ -8,6 +8,7 @@ import contextlib
 import gzip
 import json
 import logging
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ from brodmann.data.catalogue import Entry
 from brodmann.data.readers import Table, from_datasets
 from brodmann.errors import InputError
 
+PATIENCE = 5.0  # seconds until the hub must have answered that it is there
+
 
 def read_hub(
     identifier: str, configuration: str | None, revision: str | None = None
@@ -27,7 +30,7 @@ def read_hub(
 
     source = f"hub:{identifier}" + (f"/{configuration}" if configuration else "")
     try:
-        with _quiet_client():
+        with _quiet_client(), without_waiting():
             loaded = datasets.load_dataset(identifier, configuration, revision=revision)
     except Exception as error:  # the hub's client raises many unrelated types here
         cached = _cached_snapshot(identifier, revision)
@@ -40,6 +43,37 @@ def read_hub(
             reason = " ".join(str(second).split())[:200]
             raise InputError(f"{source}: the copy in {cached} cannot be read: {reason}") from second
     return from_datasets(loaded, source)
+
+
+@contextlib.contextmanager
+def without_waiting() -> Iterator[None]:
+    """Use what the hub's cache holds where the hub is out of reach.
+
+    Its client tries again for half a minute before it gives up, with a line for every attempt: one
+    short question tells beforehand whether there is anybody to ask.
+    """
+    from huggingface_hub import constants
+
+    if constants.HF_HUB_OFFLINE or _is_in_reach(constants.ENDPOINT):
+        yield
+        return
+    # `datasets` has a switch of its own, which matters only where it is loaded.
+    switches = [constants, *([sys.modules["datasets"].config] if "datasets" in sys.modules else [])]
+    with contextlib.ExitStack() as stack:
+        for switch in switches:
+            stack.callback(setattr, switch, "HF_HUB_OFFLINE", switch.HF_HUB_OFFLINE)
+            switch.HF_HUB_OFFLINE = True
+        yield
+
+
+def _is_in_reach(address: str) -> bool:
+    from huggingface_hub import get_session
+
+    try:
+        get_session().head(address, timeout=PATIENCE)
+    except Exception:  # whatever kept it from answering: no name, no route, a proxy, a time-out
+        return False
+    return True
 
 
 @contextlib.contextmanager

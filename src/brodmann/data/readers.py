@@ -240,6 +240,13 @@ def _tsv_rows(text: str, path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _json_rows(text: str, path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    if text.lstrip().startswith("["):
+        name = path.name.removesuffix(".gz")
+        raise InputError(
+            f"{path} line 1: a JSON list, expected one JSON object per line: rename the file to "
+            f"{name.rpartition('.')[0]}.json{'.gz' if path.name.endswith('.gz') else ''}, or write "
+            "one object per line without [ ]"
+        )
     # Only \n and \r\n end a line: str.splitlines would also cut at U+2028 inside a JSON string.
     for number, line in enumerate(io.StringIO(text, newline=None), start=1):
         if not line.strip():

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from brodmann.data.hub import without_waiting
 from brodmann.errors import BrodmannError, InputError
 from brodmann.models.families import family_of, layers_of, removed_heads
 from brodmann.models.foreign import (
@@ -227,15 +228,23 @@ def _minilm_folder() -> Path:
 
 @contextlib.contextmanager
 def _offline_explained(name: str) -> Iterator[None]:
+    local = Path(name)
+    here = name in BUILTIN or local.is_dir() or name.startswith((".", "/", "~"))
     try:
-        yield
+        with contextlib.nullcontext() if here else without_waiting():
+            yield
     except BrodmannError:
         raise
     except Exception as error:  # transformers, tokenizers and safetensors have no error in common
         reason = reason_of(error)
         if asks_for_code(error):
             raise InputError(f"backbone '{name}': {NO_CODE}") from error
-        local = Path(name)
+        if "couldn't connect" in reason:
+            from huggingface_hub import is_offline_mode
+
+            off = is_offline_mode()
+            why = "is switched off (HF_HUB_OFFLINE)" if off else "cannot be reached"
+            reason = f"it is not in the cache of this machine, and the hub {why}."
         if isinstance(error, ImportError) or name in BUILTIN:
             raise InputError(f"backbone '{name}': {reason}") from error
         if not isinstance(error, OSError | ValueError):

@@ -1,14 +1,24 @@
-"""Using a trained model in a pipe: lines in, one JSON object a line out."""
+"""Using a trained model in a pipe or on a file: one answer per input, in the order of the inputs.
+
+Every input has its line in the output, so that both can be put side by side: one that is blank has
+an empty answer with a note. Tasks that cannot read an input are named beside the answers of those
+that can.
+"""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from brodmann.data.kinds import KINDS
 from brodmann.data.readers import ENDINGS, read_file
+from brodmann.data.tasks import TaskSpec
 from brodmann.errors import InputError
 
 CHUNK = 256  # lines answered together: enough to batch by length, few enough for a live pipe
+DIGITS = 4  # of a probability: more would be noise between two machines
+BLANK = "empty input: no answer"
 
 
 def inputs_from_file(path: Path) -> list[Any]:
@@ -26,8 +36,6 @@ def inputs_from_lines(lines: Iterable[str], source: str) -> Iterator[Any]:
     """A line is a text, a JSON object with the task's columns, or a JSON list (a pair, words)."""
     for number, line in enumerate(_decoded(lines, source), start=1):
         text = line.rstrip("\r\n")
-        if not text.strip():
-            continue
         if text.lstrip().startswith(("{", "[")):
             try:
                 yield json.loads(text)
@@ -45,19 +53,113 @@ def _decoded(lines: Iterable[str], source: str) -> Iterator[str]:
         raise InputError(f"{source}: not UTF-8 text ({error.reason}, byte {error.start})") from None
 
 
-def answers(model: Any, task: str | None, inputs: Iterable[Any]) -> Iterator[dict[str, Any]]:
-    """One answer an input, in order; all tasks at once where none is named."""
-    chunk: list[Any] = []
-    for entry in inputs:
-        chunk.append(entry)
-        if len(chunk) == CHUNK:
-            yield from _answer(model, task, chunk)
-            chunk = []
-    if chunk:
-        yield from _answer(model, task, chunk)
+class Answers:
+    """Iterates over one answer per input and counts what could not be answered."""
+
+    def __init__(
+        self, model: Any, task: str | None, inputs: Iterable[Any], *, full: bool = False
+    ) -> None:
+        self.model, self.task, self.inputs, self.full = model, task, inputs, full
+        self.count = 0
+        self.blank = 0
+        self.unanswered: Counter[str] = Counter()  # inputs that a task could not read
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        chunk: list[Any] = []
+        for entry in self.inputs:
+            chunk.append(entry)
+            if len(chunk) == CHUNK:
+                yield from self._answer(chunk)
+                chunk = []
+        if chunk:
+            yield from self._answer(chunk)
+
+    def _answer(self, chunk: list[Any]) -> Iterator[dict[str, Any]]:
+        places = [place for place, entry in enumerate(chunk) if not self._is_blank(entry)]
+        try:
+            found = dict(zip(places, self._found([chunk[p] for p in places]), strict=True))
+        except InputError as error:
+            raise InputError(self._renumbered(str(error), places)) from None
+        for place, entry in enumerate(chunk):
+            self.count += 1
+            if place not in found:
+                self.blank += 1
+                yield {"input": entry, "note": BLANK}
+                continue
+            answer = found[place]
+            left = [] if self.task is not None else [n for n in self.model.specs if n not in answer]
+            self.unanswered.update(left)
+            answer = answer if self.full else rounded(answer)
+            yield {"input": entry, **answer, **({"not_answered": left} if left else {})}
+
+    def _found(self, asked: list[Any]) -> list[dict[str, Any]]:
+        if not asked:
+            return []
+        if self.task is None:
+            answers: list[dict[str, Any]] = self.model.predict_all(asked)
+        else:
+            answers = self.model.predict(self.task, asked)
+        return answers
+
+    def _is_blank(self, entry: Any) -> bool:
+        """Whether there is nothing to read: an empty line, or a row whose texts are empty."""
+        if isinstance(entry, str):
+            return not entry.strip()
+        if not isinstance(entry, Mapping):
+            return False
+        specs = [self.model.specs[self.task]] if self.task else self.model.specs.values()
+        read = {name for spec in specs for name in input_columns(spec)}
+        texts = [value for name, value in entry.items() if name in read]
+        return bool(texts) and all(text is None or not str(text).strip() for text in texts)
+
+    def _renumbered(self, message: str, places: list[int]) -> str:
+        """`input 3: …` counts what was asked at once: name its place among all inputs."""
+        words, colon, rest = message.partition(":")
+        number = words.removeprefix("input ")
+        if not number.isdecimal():
+            return message
+        return f"input {self.count + places[int(number) - 1] + 1}{colon}{rest}"
+
+    def remarks(self) -> list[str]:
+        """What was not answered and why, one sentence per reason."""
+        from brodmann.models.predicting import expected_input
+
+        found = []
+        if self.blank:
+            inputs = "1 input is empty" if self.blank == 1 else f"{self.blank:,} inputs are empty"
+            found.append(f"{inputs}: no answer there")
+        for name, count in self.unanswered.items():
+            found.append(
+                f"task '{name}' did not answer {count:,} of {self.count:,} inputs: it takes "
+                f"{expected_input(self.model.specs[name])}"
+            )
+        return found
 
 
-def _answer(model: Any, task: str | None, chunk: list[Any]) -> Iterator[dict[str, Any]]:
-    found = model.predict_all(chunk) if task is None else model.predict(task, chunk)
-    for entry, answer in zip(chunk, found, strict=True):
-        yield {"input": entry, **answer}
+def input_columns(spec: TaskSpec) -> set[str]:
+    """Columns that a task reads, by the data's names and by ours."""
+    roles = [role for role in spec.columns if role not in KINDS[spec.kind].TARGETS]
+    named = [spec.columns[role] for role in roles]
+    return {
+        *roles,
+        *(n for column in named for n in ([column] if isinstance(column, str) else column)),
+    }
+
+
+def rounded(value: Any, *, key: str = "") -> Any:
+    """Probabilities with four digits, a task's own values with six that count."""
+    if isinstance(value, dict):
+        return {name: rounded(inner, key=name) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [rounded(inner, key=key) for inner in value]
+    if not isinstance(value, float):
+        return value
+    return float(f"{value:.6g}") if key == "value" else round(value, DIGITS)
+
+
+def as_lines(
+    answers: Iterable[dict[str, Any]], write: Callable[[str], Any], *, ascii_only: bool = False
+) -> None:
+    """One JSON object per line."""
+    for answer in answers:
+        write(json.dumps(answer, ensure_ascii=ascii_only) + "\n")

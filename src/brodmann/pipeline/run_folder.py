@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import tempfile
 import time
 import tomllib
 from collections.abc import Iterator
@@ -104,6 +105,25 @@ def only_relevance(folder: Path) -> bool:
     beside = {".lock", "config.toml", "provenance.json", "report.html", "figures"}
     found = {path.name for path in folder.iterdir()} - beside if folder.is_dir() else set()
     return bool(found) and all(fnmatch(name, "relevance-*.json") for name in found)
+
+
+def check_output(config: Config) -> None:
+    """Whether the run folder can be made and written, before any data or model is read."""
+    folder = config.folder.absolute()
+    place = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
+    if not place.is_dir():
+        raise InputError(
+            f"output = '{config.output}': {place} is a file, so {config.folder} cannot be a "
+            "folder: set another 'output' or name"
+        )
+    try:
+        with tempfile.TemporaryFile(dir=place):
+            pass
+    except OSError as error:
+        raise InputError(
+            f"output = '{config.output}': {place} cannot be written ({error.strerror}): set "
+            "another 'output', or mend its permissions"
+        ) from None
 
 
 def check_folder(config: Config, tasks: list[Task]) -> None:

@@ -16,7 +16,13 @@ from brodmann.pipeline.finished import (
     save_finished,
     tidy,
 )
-from brodmann.pipeline.run_folder import check_folder, opened, timed, trained_model
+from brodmann.pipeline.run_folder import (
+    check_folder,
+    check_output,
+    opened,
+    timed,
+    trained_model,
+)
 from brodmann.results import HeadScores
 
 
@@ -48,6 +54,7 @@ def check_methods(config: Config, command: str = "run") -> None:
     check_trackers(config.trackers)
     _check_fitted(config, command)
     _check_combinations(config, command)
+    check_output(config)
 
 
 def _check_fitted(config: Config, command: str) -> None:
@@ -117,6 +124,10 @@ def train(config: Config, base: Path, report: Any) -> Path:
 def prepare(config: Config, base: Path, report: Any) -> tuple[list[Task], Any]:
     """Tasks, and the model unless it is trained: what can be wrong, before anything is written."""
     check_methods(config)
+    for section in ("grid", "compare"):
+        if getattr(config, section) is not None:
+            text = f"[{section}] is not read here: `brodmann {section}` makes its runs"
+            report("note", {"text": text})
     report("stage", {"text": "reading tasks"})
     tasks = tasks_of(config, base)
     report("tasks", {"tasks": tasks})

@@ -70,7 +70,7 @@ class Bars:
 class Lines:
     """Series over one axis; a point is (x, y) or (x, y, spread). An empty series keeps its colour.
 
-    With `x_labels` the x of a point is a place in them.
+    With `x_labels` the x of a point is a place in them; with `log_x` equal ratios are equally far.
     """
 
     series: Mapping[str, Sequence[Sequence[float]]]
@@ -79,6 +79,7 @@ class Lines:
     caption: str
     marks: Sequence[tuple[float, str]] = ()  # vertical lines with a word
     x_labels: Sequence[str] = ()
+    log_x: bool = False
 
 
 @dataclass

@@ -13,6 +13,7 @@ from brodmann.reporting.blocks import Lines, Scatter, Tree
 WIDTH, HEIGHT = 560, 270
 LEFT, RIGHT, TOP, BOTTOM = 52, 14, 14, 44
 COLOURS = 8
+LETTER = 7  # width of a digit in the small font, at most
 Scale = Callable[[float], float]
 DASHES = ("", "6 3", "2 3")
 
@@ -26,6 +27,15 @@ def ticks(low: float, high: float, about: int = 5) -> list[float]:
     step = next(s * power for s in (1, 2, 5, 10) if s * power >= rough * 0.999)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     return [round(place * step, 12) for place in range(first, last + 1)]
+
+
+def log_ticks(values: Sequence[float], most: int = 8) -> list[float]:
+    """The values themselves where they are few, otherwise the powers of ten among them."""
+    distinct = sorted(set(values))
+    if len(distinct) <= most:
+        return distinct
+    low, high = math.floor(math.log10(distinct[0])), math.ceil(math.log10(distinct[-1]))
+    return [10.0**power for power in range(low, high + 1)]
 
 
 def style(place: int) -> tuple[str, str]:
@@ -42,11 +52,15 @@ def scales(block: Lines) -> tuple[Scale, Scale, list[float], list[float]]:
     x_ticks = ticks(min(xs), max(xs), 6)
     if block.x_labels:
         x_ticks = [float(place) for place in range(len(block.x_labels))]
-    x_low, x_high = min(*xs, x_ticks[0]), max(*xs, x_ticks[-1])
+    if block.log_x:
+        x_ticks = log_ticks(xs)
+    place_of = math.log10 if block.log_x else float
+    x_low, x_high = place_of(min(*xs, x_ticks[0])), place_of(max(*xs, x_ticks[-1]))
     y_low, y_high = min(*ys, y_ticks[0]), max(*ys, y_ticks[-1])
 
     def x(value: float) -> float:
-        return round(LEFT + (value - x_low) / ((x_high - x_low) or 1) * (WIDTH - LEFT - RIGHT), 1)
+        share = (place_of(value) - x_low) / ((x_high - x_low) or 1)
+        return round(LEFT + share * (WIDTH - LEFT - RIGHT), 1)
 
     def y(value: float) -> float:
         room = HEIGHT - TOP - BOTTOM
@@ -98,9 +112,12 @@ def _axes(x_ticks: dict[float, str], y_ticks: list[float], x: Scale, y: Scale) -
             )
         )
     for value, word in x_ticks.items():
+        # A long word below the last point would stand half outside the picture.
+        outside = x(value) + LETTER * len(word) / 2 > WIDTH
+        anchor, place = ("end", WIDTH - 1.0) if outside else ("middle", x(value))
         parts.append(
-            Markup('<text class="small" text-anchor="middle" x="{}" y="{}">{}</text>').format(
-                x(value), HEIGHT - BOTTOM + 16, word
+            Markup('<text class="small" text-anchor="{}" x="{}" y="{}">{}</text>').format(
+                anchor, place, HEIGHT - BOTTOM + 16, word
             )
         )
     return Markup("").join(parts)

@@ -88,8 +88,8 @@ def test_broken_files_are_named_with_their_line(tmp_path: Path) -> None:
         f"{lines} line 3: broken JSON (Expecting value at column 7): "
         "expected one JSON object a line"
     )
-    lines.write_text("[1]\n", encoding="utf-8")
-    assert error(lines) == f"{lines} line 1: expected a JSON object, found list"
+    lines.write_text('{"a": 1}\n[1]\n', encoding="utf-8")
+    assert error(lines) == f"{lines} line 2: expected a JSON object, found list"
     packed = tmp_path / "a.jsonl.gz"
     packed.write_bytes(gzip.compress(b'{"a": 1}\n')[:-6])
     assert error(packed).startswith(f"{packed}: not a whole gzip file (")

@@ -428,3 +428,45 @@ def test_wrong_settings_of_a_model(tasks_of_every_kind: list[Any]) -> None:
         bm.InputError, match=r"^no task has a split 'tset'; known: train, validation$"
     ):
         bm.evaluate(model, tasks_of_every_kind, split="tset")
+
+
+def test_a_hub_out_of_reach_is_asked_once(
+    tasks_of_every_kind: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its client would try again for half a minute, with a line for every attempt."""
+    import huggingface_hub
+    from huggingface_hub import constants
+
+    asked = []
+
+    class NoNetwork:
+        def head(self, address: str, timeout: float) -> None:
+            asked.append((address, timeout))
+            raise OSError("Name or service not known")
+
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(huggingface_hub, "get_session", NoNetwork)
+    with pytest.raises(bm.InputError) as caught:
+        bm.MultiTaskModel.from_pretrained("bert-base-uncasd", tasks_of_every_kind)
+    assert str(caught.value) == (
+        "backbone 'bert-base-uncasd' could not be loaded from the hub: it is not in the cache of "
+        "this machine, and the hub cannot be reached. To work offline give a folder, or "
+        "builtin:minilm"
+    )
+    assert asked == [(constants.ENDPOINT, 5.0)] and constants.HF_HUB_OFFLINE is False
+    with pytest.raises(bm.InputError, match="not a model folder"):
+        bm.MultiTaskModel.from_pretrained("./nowhere", tasks_of_every_kind)
+    assert len(asked) == 1  # a path is no name of the hub's
+    with pytest.raises(bm.InputError, match="hub:nobody/nothing could not be loaded"):
+        bm.load_task("x", kind="classification", hub="nobody/nothing")
+    assert len(asked) == 2
+
+
+def test_a_hub_that_is_switched_off_is_not_asked(tasks_of_every_kind: list[Any]) -> None:
+    with pytest.raises(bm.InputError) as caught:
+        bm.MultiTaskModel.from_pretrained("bert-base-uncasd", tasks_of_every_kind)
+    assert str(caught.value) == (
+        "backbone 'bert-base-uncasd' could not be loaded from the hub: it is not in the cache of "
+        "this machine, and the hub is switched off (HF_HUB_OFFLINE). To work offline give a "
+        "folder, or builtin:minilm"
+    )

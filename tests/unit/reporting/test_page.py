@@ -15,11 +15,12 @@ from brodmann.artifacts import write_json
 from brodmann.errors import InputError
 from brodmann.pipeline.report import read_study, report_on
 from brodmann.reporting.blocks import Bars, Lines, Matrix
-from brodmann.reporting.charts import lines, style, ticks
+from brodmann.reporting.charts import lines, scales, style, ticks
 from brodmann.reporting.gains import sharing_arm, single_arm
 from brodmann.reporting.html import bar_places, column_names, embedded, ownership, page
 from brodmann.reporting.record import Record, Study, read_record
 from brodmann.reporting.sections import covsim, sections, training
+from brodmann.reporting.sections.sweep import is_rate
 from brodmann.results import HeadScores
 
 NAMES = st.text(min_size=1, max_size=40)
@@ -145,6 +146,46 @@ def test_a_grid_becomes_curves_over_what_was_varied(tmp_path: Path) -> None:
     ((first, second),) = curve.series.values()
     assert first == pytest.approx((0.1, 61.0, 2**0.5)) and second[1] == pytest.approx(71.0)
     assert "no data" in page("x", "", [found])
+
+
+def test_rates_stand_apart_by_their_ratio_and_the_last_tick_is_whole() -> None:
+    rates = [0.00002, 0.0002, 0.002]
+    cells = [
+        {
+            "state": "done",
+            "label": f"rate {rate}",
+            "varied": {"tasks": ["a"], "training.learning_rate": rate, "seed": 0},
+            "splits": {"validation": {"a": {"score": 0.5 + place / 10}}},
+        }
+        for place, rate in enumerate(rates)
+    ]
+    study = Study("grid", [], grid={"cells": cells, "over_seeds": {}})
+    chart = next(b for b in sections(study)[0].blocks if isinstance(b, Lines))
+    assert chart.log_x
+    x, _, x_ticks, _ = scales(chart)
+    assert x_ticks == rates
+    assert x(rates[1]) - x(rates[0]) == pytest.approx(x(rates[2]) - x(rates[1]), abs=0.2)
+    picture = str(lines(chart))
+    for rate in rates:
+        assert f">{rate:,.10g}</text>" in picture
+    for anchor, place, word in re.findall(
+        r'text-anchor="(\w+)" x="([\d.]+)" y="[\d.]+">([\d.e-]+)<', picture
+    ):
+        right = {"end": 0.0, "middle": 0.5}[anchor] * 6 * len(word)
+        assert float(place) + right <= 560, word
+
+
+@pytest.mark.parametrize(
+    ("key", "values", "log"),
+    [
+        ("training.learning_rate", [1e-5, 2e-5], True),
+        ("training.epochs", [1, 2, 10], False),
+        ("dissociation.alpha", [0.0, 0.5], False),
+        ("training.weight_decay", [0.001, 0.1], True),
+    ],
+)
+def test_which_axes_are_logarithmic(key: str, values: list[float], log: bool) -> None:
+    assert is_rate(key, values) is log
 
 
 def test_figures_of_others_stay_where_they_are(tmp_path: Path) -> None:

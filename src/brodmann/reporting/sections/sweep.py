@@ -17,6 +17,8 @@ from brodmann.reporting.blocks import (
 from brodmann.reporting.record import Study
 from brodmann.results import mean_dissociation, reasons_in_words
 
+DECADES = 100  # ratio of the largest to the smallest value from which an axis is logarithmic
+
 
 def section(study: Study) -> Section | None:
     if study.grid is None:
@@ -27,7 +29,9 @@ def section(study: Study) -> Section | None:
         for what, title in (("score", "Average score"), ("D", "Dissociation D")):
             if series := curve(cells, key, what):
                 text = f"{title} over {key}; band: one standard deviation over seeds."
-                blocks.append(Lines(series, key, f"{title} (%)", text))
+                values = [point[0] for line in series.values() for point in line]
+                rate = is_rate(key, values)
+                blocks.append(Lines(series, key, f"{title} (%)", text, log_x=rate))
     over = study.grid["over_seeds"]
     found = {
         _named(key, facts): facts["mean"]
@@ -153,6 +157,13 @@ def numeric_keys(cells: list[dict[str, Any]]) -> list[str]:
         if key not in ("seed", "tasks") and numbers and len(set(values)) > 1:
             found.append(key)
     return found
+
+
+def is_rate(key: str, values: list[float]) -> bool:
+    """Whether ratios count rather than differences: learning rates, and what spans decades."""
+    if min(values) <= 0:
+        return False
+    return key.rpartition(".")[2].endswith("rate") or max(values) / min(values) >= DECADES
 
 
 def curve(

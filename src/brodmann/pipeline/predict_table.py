@@ -1,0 +1,108 @@
+"""Answers as a CSV table: the input's columns, then each task's answer and how sure it is."""
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+from brodmann.errors import InputError, did_you_mean
+from brodmann.pipeline.predict import CHUNK
+
+FORMATS = ("jsonl", "csv")
+SCORED = ("classification", "choice", "span")  # kinds with one probability per answer
+
+
+def check_target(to: Path | None, form: str | None) -> str:
+    """The format to write in, before any model is read; an existing file is never overwritten."""
+    if form is not None and form not in FORMATS:
+        raise InputError(f"--format {form}{did_you_mean(form, FORMATS)}")
+    if to is None:
+        return form or "jsonl"
+    if to.exists():
+        raise InputError(f"{to}: is there already: remove it, or name another file")
+    if not to.parent.is_dir():
+        raise InputError(f"{to}: no such folder: {to.parent}")
+    ending = {".csv": "csv", ".jsonl": "jsonl"}.get(to.suffix.lower())
+    if form is None and ending is None:
+        raise InputError(f"{to}: expected .csv or .jsonl at the end, or --format csv or jsonl")
+    return form or str(ending)
+
+
+def as_table(
+    answers: Iterable[dict[str, Any]],
+    kinds: Mapping[str, str],
+    write: Callable[[str], Any],
+    *,
+    alone: bool,
+) -> None:
+    """`kinds` are the asked tasks and their kinds; one row per answer, written as they come.
+
+    Of one task that was asked for `alone` the answers stand beside the input, without its name. The
+    columns are those of the first rows: one that comes later has no place any more.
+    """
+    given = iter(answers)
+    first = list(islice(given, CHUNK))
+    inputs = list(dict.fromkeys(key for answer in first for key in _input(answer["input"])))
+    columns = [
+        *inputs,
+        *(column for task, kind in kinds.items() for column in _columns(task, kind)),
+    ]
+    buffer = io.StringIO()
+    writer = csv.DictWriter(buffer, [*columns, "note"], restval="", lineterminator="\n")
+    if first:
+        writer.writeheader()
+    for number, answer in enumerate(chain(first, given), start=1):
+        row = _input(answer["input"])
+        new = next((key for key in row if key not in inputs), None)
+        if new is not None:
+            raise InputError(
+                f"input {number}: the column '{new}' is in none of the first {len(first):,} "
+                "inputs, so a CSV has no place for it: use --format jsonl"
+            )
+        found = dict.fromkeys(kinds, answer) if alone else answer
+        cells = {} if "note" in answer else dict(_cells(found, kinds))
+        writer.writerow({**row, **cells, "note": answer.get("note", "")})
+        write(buffer.getvalue())
+        buffer.seek(0)
+        buffer.truncate()
+
+
+def _input(entry: Any) -> dict[str, Any]:
+    if isinstance(entry, Mapping):
+        return {key: _cell(value) for key, value in entry.items()}
+    return {"input": _cell(entry)}
+
+
+def _cell(value: Any) -> Any:
+    if value is None:
+        return ""
+    is_list = isinstance(value, list | dict)
+    return json.dumps(value, ensure_ascii=False) if is_list else value
+
+
+def _columns(task: str, kind: str) -> list[str]:
+    return [f"{task}.answer", *([f"{task}.score"] if kind in SCORED else [])]
+
+
+def _cells(found: Mapping[str, Any], kinds: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
+    """(column, cell) of every task that answered."""
+    for task, kind in kinds.items():
+        if task in found:
+            yield f"{task}.answer", _words(found[task], kind)
+            if kind in SCORED:
+                yield f"{task}.score", found[task]["score"]
+
+
+def _words(found: Mapping[str, Any], kind: str) -> Any:
+    """The answer itself in one cell."""
+    if kind == "multilabel":
+        return "|".join(found["labels"])
+    if kind == "tokens":
+        if "entities" in found:
+            return "; ".join(f"{one['text']} ({one['label']})" for one in found["entities"])
+        return " ".join(found["tags"])
+    key = {"classification": "label", "regression": "value", "choice": "text", "span": "answer"}
+    return found[key[kind]]
