@@ -15,10 +15,14 @@ from typing import Any
 
 import numpy as np
 
+from brodmann.analysis.dissociation import findings
 from brodmann.analysis.link import linked, pairs_of
+from brodmann.analysis.seed_groups import differences
 from brodmann.recipes import find
+from brodmann.results import mean_dissociation
 
 RESULTS = Path(__file__).parent / "results"
+PLAIN = ('{"model.freeze": 0.5}', "{}", '{"training.sampling": "proportional"}')  # settings
 # Figure 2 of the paper named in docs/reproduction.md: BERT-base, mean D of each pair in percent,
 # and BERT*, its encoder frozen.
 PAPER = {
@@ -40,7 +44,8 @@ def cells(study: str) -> dict[str, dict[str, Any]]:
     for path in sorted((RESULTS / study).glob("*.json")):
         cell = json.loads(path.read_text(encoding="utf-8"))
         if cell.get("state") == "done":
-            found[cell["label"]] = cell["dissociation"]
+            measured = cell["dissociation"]
+            found[cell["label"]] = {**measured, "mean": mean_dissociation(measured)}
     return found
 
 
@@ -60,9 +65,9 @@ def marked(found: dict[str, Any], place: int) -> str:
 
 def pairs() -> None:
     trained, frozen = cells("pairs"), cells("pairs-frozen")
-    header = "pair A + B | base A, B | D_A | D_B | D | 95 % | verdict | frozen: base A, B | D"
-    print(f"| {header} | paper: D | paper, frozen: D |")
-    print("|---" * 11 + "|")
+    header = "pair A + B | base A, B | D_A | D_B | D | 95 % | the paper's verdict | by intervals"
+    print(f"| {header} | frozen: base A, B | D | paper: D | paper, frozen: D |")
+    print("|---" * 12 + "|")
     for label, (paper, paper_frozen) in PAPER.items():
         if label not in trained:
             continue
@@ -70,6 +75,7 @@ def pairs() -> None:
         row = [label.replace("+", " + "), f"{marked(found, 0)}, {marked(found, 1)}"]
         row += [percent(d) for d in (*found["per_task"], found["mean"])]
         row += [bounds(found["intervals"]["mean"]), found["verdicts"][0][1]]
+        row += [findings(found["pairwise"], found["intervals"])[0][1]]
         if control is None:
             row += ["–", "–"]
         else:
@@ -259,6 +265,17 @@ def ablation(study: str) -> None:
         print(f"| {setting} | {len(members)} |", " | ".join([*cells_, share]), "|")
 
 
+def paired(study: str) -> None:
+    """Every setting's average against plain sharing (or sampling), paired by seed."""
+    groups = grid_cells(study)
+    first = next((name for name in PLAIN if name in groups), next(iter(groups)))
+    ordered = {first: groups[first]} | groups
+    for entry in differences(ordered):
+        average = entry["average"]
+        shown = f"{100 * average['difference']:+.2f} {bounds(average['interval'])}"
+        print(f"{entry['setting']} against {first}: {shown}, p = {average['p']:.2f}")
+
+
 def used_share(cell: dict[str, Any], study: str) -> float | None:
     """Distinct examples trained on over all, where the sampler counts them."""
     if cell.get("used") is None:
@@ -314,6 +331,7 @@ def main() -> None:
         print()
     for study in ("ca-mtl", "ca-mtl-builtin", "samplers", "hmnet-sharing"):
         ablation(study)
+        paired(study)
         print()
     learning("samplers")
     links()

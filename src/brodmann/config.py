@@ -113,6 +113,13 @@ class DissociationSection(Section):
         None, description="heads dealt at random; default: what p(D) needs if draws >= 20"
     )
 
+    @field_validator("redraws")
+    @classmethod
+    def _several(cls, redraws: int | None) -> int | None:
+        if redraws == 1:
+            raise ValueError("one redraw has no spread: expected 0, or 2 or more")
+        return redraws
+
 
 class SpecializeSection(Section):
     """[specialize]: train the last steps along the map of heads (IAT)."""
@@ -300,13 +307,6 @@ class Config(Section):
             raise ValueError("expected a folder name of letters, digits, '_', '-' and '.'")
         return name
 
-    @field_validator("dissociation")
-    @classmethod
-    def _redraws_have_a_spread(cls, section: DissociationSection) -> DissociationSection:
-        if section.redraws == 1:
-            raise ValueError("redraws = 1 has no spread: expected 0, or 2 or more")
-        return section
-
     @field_validator("tasks")
     @classmethod
     def _some_task(cls, tasks: list[Any]) -> list[Any]:
@@ -380,6 +380,11 @@ def checked_config(values: dict[str, Any], source: str, beside: Path) -> tuple[C
         if isinstance(entry, dict):  # by itself: as part of a union its own problem would be lost
             checked(TaskDescription, entry, f"{source}: tasks[{place}]")
     config = checked(Config, values, source)
+    if config.dissociation.redraws and config.map.estimator == "iterative":
+        raise InputError(
+            f"{source}: dissociation.redraws = {config.dissociation.redraws}: cannot be combined "
+            "with map.estimator = 'iterative', which has no sums to redraw: set redraws = 0"
+        )
     base = beside
     if config.data_dir is not None:
         base = beside / Path(config.data_dir).expanduser()

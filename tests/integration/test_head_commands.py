@@ -148,6 +148,16 @@ def test_prune_writes_a_smaller_model(trained: Path, tmp_path: Path, command: Co
         (("map", "NOWHERE"), "NOWHERE: no such file"),
         (("map", "RUN", "--set", "map.examples=0"), "map.examples = 0"),
         (("dissociate", "RUN", "--set", "dissociation.alpha=2"), "dissociation.alpha = 2"),
+        (
+            ("dissociate", "RUN", "--set", "dissociation.redraws=1"),
+            "config.toml: dissociation.redraws = 1: one redraw has no spread: expected 0, or 2 or "
+            "more",
+        ),
+        (
+            ("map", "RUN", "--set", "dissociation.redraws=3", "--set", "map.estimator=iterative"),
+            "config.toml: dissociation.redraws = 3: cannot be combined with map.estimator = "
+            "'iterative', which has no sums to redraw: set redraws = 0",
+        ),
         (("grid", "RUN"), "no [grid] table"),
         (("prune", "RUN", "--to", "RUN/model"), "holds a model with all its heads"),
         (("prune", "RUN", "--to", "RUN/figures"), "holds other files: name a new folder"),

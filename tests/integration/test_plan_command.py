@@ -212,3 +212,23 @@ def test_tokens_of_the_map_are_those_of_each_task(tmp_path: Path, command: Comma
 def test_a_sharded_run_is_planned_as_one_process(tmp_path: Path, command: Command) -> None:
     code, out, err = command("plan", written(tmp_path), "--set", "training.sharding=full")
     assert (code, err) == (0, "") and "planned as one process" in out
+
+
+def test_redraws_and_exchanges_are_planned(tmp_path: Path, command: Command) -> None:
+    """Of two tasks at one share: 1 + 2 passes, and two more for every redraw and exchange."""
+    config = written(tmp_path)
+    plain = json.loads(command("plan", config, "--set", "dissociation.draws=0", "--json")[1])
+    for changes, passes in (
+        (("draws=20",), 1 + 20 + 2 * (1 + 5 + 9)),
+        (("draws=20", "redraws=0", "exchanges=0"), 1 + 20 + 2),
+        (("draws=0", "redraws=3", "exchanges=4"), 1 + 2 * (1 + 3 + 4)),
+    ):
+        words = [word for change in changes for word in ("--set", f"dissociation.{change}")]
+        code, out, err = command("plan", config, *words, "--json")
+        assert (code, err) == (0, "")
+        found = json.loads(out)["operations"]["dissociation"]
+        assert found == pytest.approx(plain["operations"]["dissociation"] * passes / 3)
+    iterative = ("--set", "map.estimator=iterative", "--set", "dissociation.draws=20")
+    found = json.loads(command("plan", config, *iterative, "--json")[1])["operations"]
+    expected = plain["operations"]["dissociation"] * (1 + 20 + 2 * (1 + 9)) / 3
+    assert found["dissociation"] == pytest.approx(expected)
