@@ -8,7 +8,15 @@ from rich.progress_bar import ProgressBar
 from rich.text import Text
 
 from brodmann.console_width import Table
-from brodmann.recipes.tables import beside, caution, changed_words, corner, in_brackets, left_out
+from brodmann.recipes.tables import (
+    caution,
+    cell_text,
+    changed_words,
+    corner,
+    how_to_read,
+    left_out,
+    shown_columns,
+)
 from brodmann.results import parameters_in_words, size_in_words
 
 
@@ -165,16 +173,11 @@ def recipes_table(rows: list[dict[str, Any]]) -> Table:
 def reproduced_parts(document: dict[str, Any], width: int) -> Iterator[Any]:
     """Ours, and in brackets the paper's with the difference; as many columns at a time as fit."""
     view, ours = document["view"], document["ours"]
-    yield Text(f"{view['name']}: {view['shows']}. {in_brackets(view)}")
+    yield Text(f"{view['name']}: {view['shows']}. {how_to_read(document)}")
     rows = list(dict.fromkeys([*ours, *view["paper"]]))
     cells = {
-        column: [
-            beside(ours.get(row, {}).get(column), view["paper"].get(row, {}).get(column))
-            for row in rows
-        ]
-        for column in dict.fromkeys(
-            column for row in [*ours.values(), *view["paper"].values()] for column in row
-        )
+        column: [cell_text(ours.get(row, {}), view["paper"].get(row, {}), column) for row in rows]
+        for column in shown_columns(document)
     }
     first = min(max(map(len, (corner(view), *rows))), max(width // 3, 12))
     groups: list[list[str]] = []

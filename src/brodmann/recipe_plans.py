@@ -50,7 +50,8 @@ def recipes_named(name: str) -> list[Recipe]:
 
 def _from_data(recipe: Recipe) -> bool:
     """Whether it takes no training at all."""
-    return bool(recipe.relate) and not takes_training(recipe.relate)
+    related = bool(recipe.relate) and not takes_training(recipe.relate)
+    return recipe.statistics or related
 
 
 def measure_recipe(
@@ -189,15 +190,21 @@ def _start_of(recipe: Recipe, scale: str) -> Config:
 
 
 def _adapted(recipe: Recipe, config: Config, scale: str) -> Counted:
-    """New tasks: scored from every start (the known tasks, random, xavier), then one training with
-    all of the data and one for every smaller share of it, with the model of the needed recipe."""
-    section = config.adapt
-    assert section is not None
+    """New tasks, in every cell of a grid or all at once: scored from every start (the known tasks,
+    random, xavier), then one training with all of the data and one for every smaller share of it,
+    with the model of the needed recipe."""
+    assert config.adapt is not None
     start = _start_of(recipe, scale)
-    config = config.model_copy(update={"model": start.model})
-    run = estimate_run(config.name, config, heads=False)
-    smaller = sorted(section.shares or [1.0])[:-1]
-    again = sum(share * run.operations["training"] for share in smaller)
-    scored = starts_scored(len(start.tasks)) * run.operations["evaluation"]
-    tokens = sum(smaller) * run.tokens
-    return Counted(config, [run], len(smaller), again + scored, tokens)
+    cells = [(config.name, config)]
+    if config.grid is not None:
+        cells = [(cell.label, cell.config) for cell in cells_of(config)]
+    smaller = sorted(config.adapt.shares or [1.0])[:-1]
+    runs, operations, tokens = [], 0.0, 0.0
+    for label, cell in cells:
+        run = estimate_run(label, cell.model_copy(update={"model": start.model}), heads=False)
+        again = sum(share * run.operations["training"] for share in smaller)
+        operations += again + starts_scored(len(start.tasks)) * run.operations["evaluation"]
+        tokens += sum(smaller) * run.tokens
+        runs.append(run)
+    whole = config.model_copy(update={"model": start.model})
+    return Counted(whole, runs, len(smaller) * len(cells), operations, tokens)

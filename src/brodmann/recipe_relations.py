@@ -1,4 +1,5 @@
-"""Recipes that ask how tasks relate: by their data, by trainings of pairs, or between encoders."""
+"""Recipes that ask how tasks relate (by their data, by trainings of pairs, or between encoders), or
+only what the tasks and models are."""
 
 from collections.abc import Collection
 from pathlib import Path
@@ -8,7 +9,7 @@ from brodmann.artifacts import read_json
 from brodmann.config import Config
 from brodmann.errors import InputError
 from brodmann.pipeline.relate import FROM_RUN, SIMILARITY
-from brodmann.recipes import Recipe
+from brodmann.recipes import Recipe, View
 
 
 def takes_training(ways: Collection[str]) -> bool:
@@ -55,6 +56,34 @@ def related(
         pairs = read_json(Path(config.output) / f"{config.name}-pairs" / "grid.json")
         found["cells"] = pairs["cells"]  # which tasks were hardly learnt
         found["attention"] = _attention_maps(config, base, found["pairs"], recipe.attention)
+    return found
+
+
+def statistics_of(
+    recipe: Recipe, config: Config, base: Path, views: Collection[View]
+) -> dict[str, Any]:
+    """What the datasets hold and how large the models are, for the views that show it."""
+    from brodmann.data.tasks import TaskSpec
+    from brodmann.models.shapes import Shape, encoder_counts
+    from brodmann.pipeline.train import tasks_of
+
+    found: dict[str, Any] = {}
+    if any(view.reader == "dataset_statistics" for view in views):
+        found["datasets"] = {
+            task.name: {
+                "classes": None if task.spec.labels is None else len(task.spec.labels),
+                "train": task.sizes["train"],
+            }
+            for task in tasks_of(config, base)
+        }
+    if any(view.reader == "model_statistics" for view in views):
+        found["models"] = {}
+        for title, backbone in recipe.models.items():
+            shape = Shape.of(backbone)
+            task = TaskSpec(name="any", kind="classification")
+            parameters = encoder_counts(shape, "shared", {}, [task], config.model.max_length)[0]
+            about = {"layers": shape.layers, "heads": shape.heads, "parameters": parameters}
+            found["models"][title] = about
     return found
 
 

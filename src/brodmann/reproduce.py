@@ -15,7 +15,7 @@ from brodmann.grid_cells import cells_of, task_name
 from brodmann.grid_work import Engine
 from brodmann.pipeline.run import one_process
 from brodmann.pipeline.run_folder import machine_of
-from brodmann.recipe_relations import done_cells, related, takes_training
+from brodmann.recipe_relations import done_cells, related, statistics_of, takes_training
 from brodmann.recipes import Recipe, View, find
 from brodmann.recipes.cells import case_key
 from brodmann.recipes.links import voxels_needed
@@ -52,9 +52,11 @@ def reproduce(
         raise InputError(f"--engine ray is for grids: {recipe.name} is none, it runs in order")
     changed_starts = check_needs(recipe, scale, output)
     views = _that_can_be_made(views, config, report)
-    notes = _read_data(config, base, given=any(o.startswith("data_dir=") for o in overrides))
+    given = any(override.startswith("data_dir=") for override in overrides)
+    needless = all(view.reader == "model_statistics" for view in views)
+    notes = [] if needless else _read_data(config, base, given=given)
     ways = ways_of(recipe, views)
-    found = run_recipe(recipe, config, base, report, engine, retries, ways)
+    found = run_recipe(recipe, config, base, report, engine, retries, ways, views)
     notes += found.get("notes", [])
     failed = list(found.get("failed", ()))
     if failed and len(failed) == len(found["cells"]):
@@ -120,7 +122,7 @@ def check_needs(recipe: Recipe, scale: str, output: Path) -> list[str]:
     """What the recipe starts from must be there; where it was made with changed settings, that is a
     change of this recipe too."""
     changed = []
-    for needed in recipe.needs:
+    for needed in recipe.starts_from(scale):
         settings = configured(find(needed)[0], scale, output, [])[0]
         if not _is_there(settings):
             words = f"`brodmann reproduce {needed}{' --scale paper' if scale == 'paper' else ''}`"
@@ -255,6 +257,9 @@ def _starts_there(values: dict[str, Any], output: Path, suffix: str) -> None:
         values["transfer"]["starts"] = {name: moved(start) for name, start in starts.items()}
     if "adapt" in values:
         values["adapt"]["start"] = moved(values["adapt"]["start"])
+    for case in values.get("grid", {}).get("cases", ()):  # students of other recipes' models
+        if "distill.teacher" in case:
+            case["distill.teacher"] = moved(case["distill.teacher"])
 
 
 def titles_of(recipe: Recipe, scale: str, output: Path) -> dict[str, str]:
@@ -283,7 +288,7 @@ def runs_of(
 ) -> dict[str, str]:
     """The runs that the numbers come from, each with the fingerprint of its configuration."""
     runs: dict[str, str] = {}
-    if ways and not takes_training(ways):
+    if recipe.statistics or (ways and not takes_training(ways)):
         return runs  # from the data alone
     if config.grid is not None:
         done = [cell for cell in found["cells"] if cell["state"] == "done"]
@@ -301,7 +306,7 @@ def runs_of(
         runs = {cell["label"]: cell["fingerprint"] for cell in summary["cells"]}
     for cell in found.get("dual", []):
         runs[f"pairs: {cell['label']}"] = cell["fingerprint"]
-    for needed in recipe.needs:
+    for needed in recipe.starts_from(scale):
         other = find(needed)[0]
         settings = configured(other, scale, Path(config.output), [])[0]
         if settings.grid is not None:  # whose runs stand with those of all grids
@@ -323,8 +328,11 @@ def run_recipe(
     engine: Engine | None,
     retries: int,
     ways: tuple[str, ...],
+    views: list[View],
 ) -> dict[str, Any]:
     """By the command that its configuration is for; what that command gives."""
+    if recipe.statistics:
+        return statistics_of(recipe, config, base, views)
     if recipe.relate:
         return related(recipe, config, base, report, ways)
     if config.compare is not None:
@@ -334,10 +342,6 @@ def run_recipe(
             for arm, one in found["arms"].items()
         }
         return found
-    if config.adapt is not None:
-        from brodmann.pipeline.adapt import adapt
-
-        return adapt(config, base, report)
     if config.meta is not None:
         from brodmann.pipeline.meta import meta
 

@@ -63,7 +63,7 @@ def quick(recipe: Recipe) -> list[str]:
         changes += ["transfer.examples=[4]", "transfer.seeds=2", "transfer.epochs=1"]
     if "meta" in values:
         changes += ["meta.steps=2", "meta.seeds=2", "meta.support=4", "meta.query=4"]
-        changes += ["meta.shots=[4]", "meta.curve=[0, 1]"]
+        changes += ["meta.shots=[4]", "meta.curve=[0, 1]", "meta.draws=2"]
     if "seed" in values.get("grid", {}).get("vary", {}):
         changes.append("grid.vary.seed=[0, 1]")
     if recipe.name in ("hmnet_layers", "hmnet_shared"):  # the tiny model has three layers

@@ -26,7 +26,7 @@ from brodmann.reporting.view_figures import WAYS
 from brodmann.reproduce import configured, titles_of
 
 Command = Callable[..., tuple[int, str, str]]
-PARTS = ("-frozen", "-shared", "-single", "-all", "-proportional")  # of a table, by other recipes
+PARTS = ("-frozen", "-shared", "-single", "-all", "-proportional", "-entropy")  # of a table
 SMALL = "limit = { train = 24, validation = 16, test = 8 }"
 QUICK = (
     "--set", "model.backbone=builtin:tiny", "--set", "training.epochs=1",
@@ -69,7 +69,7 @@ def test_every_recipe_is_a_valid_configuration(recipe, scale: str, tmp_path: Pat
     config, _ = configured(recipe, scale, tmp_path, [])
     assert not list(tmp_path.iterdir())  # nothing is left behind
     for cell in cells_of(config) if config.grid is not None else ():
-        check_methods(cell.config)
+        check_methods(cell.config, cell.command)
     if scale == "paper":
         assert (config.name.endswith("-paper") and config.model.backbone != "builtin:minilm") or (
             not recipe.at_paper_scale or recipe.needs
@@ -85,17 +85,17 @@ def test_every_recipe_is_a_valid_configuration(recipe, scale: str, tmp_path: Pat
         assert bool(view.unit) is (view.figure in ("bars", "lines"))  # and its axis has a name
         assert view.paper or view.note  # the paper's numbers, or why there are none
     titles_of(recipe, scale, tmp_path)  # as many titles as cases
-    for needed in recipe.needs:
+    for needed in recipe.starts_from(scale):
         assert find(needed)[0].name == needed
 
 
 def test_views_are_listed_once_and_what_lacks_is_said(command: Command, tmp_path: Path) -> None:
     names = [view.name for recipe in recipes() for view in recipe.views]
     assert len(set(names)) == len(names)
-    assert len(index()) == 43
+    assert len(index()) == 47
     code, out, err = command("reproduce", "--check")
     lacking = missing()
-    assert f"{43 - len(lacking)} of 43" in out
+    assert f"{47 - len(lacking)} of 47" in out
     assert (code == 0) is (not lacking) and all(name in err for name in lacking)
     assert json.loads(command("reproduce", "--check", "--json")[1])["missing"] == lacking
     code, _, err = command("reproduce", "spec-table3", "--check")
@@ -314,8 +314,11 @@ def test_wide_tables_are_printed_in_parts() -> None:
         console.print(part)
     text = to.getvalue()
     assert "…" not in text and text.count("random_only") > 1
-    for task, theirs in view.paper["random_only"].items():
-        assert task in text and f"33.3 ({theirs:.1f}, {33.3 - theirs:+.1f})" in text
+    paper = view.paper["random_only"]
+    for task in (column for column in paper if not column.endswith(" ±")):
+        theirs, spread = paper[task], paper[f"{task} ±"]
+        cell = f"33.3 ± 33.3 ({theirs:.1f} ± {spread:.1f}, {33.3 - theirs:+.1f})"
+        assert task in text and cell in text and f"{task} ±" not in text
     assert "pa-en (3 of 3 runs)" in text
     words = "Not the recipe as it is: changed by `--set seed=3`; the starts: iat was run with other"
     assert words in " ".join(text.split())
@@ -338,10 +341,10 @@ def test_examples_over_training_stand_beside_the_difficulty_of_the_data(
     assert code == 0, err
     (document,) = json.loads(out)
     rows = document["ours"]
-    assert list(rows["uncertainty: a"]) == [*(f"quarter {n}" for n in range(1, 5)), "difficulty"]
+    assert list(rows["uncertainty: a"]) == ["to step 2", "peak at step", "difficulty"]
     assert 0.6 < rows["uncertainty: a"]["difficulty"] < rows["uncertainty: b"]["difficulty"]
     drawn = written(tmp_path, "camtl-figure8.svg")
-    assert "quarter 4" in drawn and "<!-- difficulty -->" not in drawn  # no point of a line
+    assert "to step 2" in drawn and "difficulty" not in drawn  # which is no point of a line
 
 
 def test_relevance(tmp_path: Path, command: Command) -> None:
@@ -361,7 +364,9 @@ def test_rows_of_mesh(tmp_path: Path, command: Command) -> None:
     code, _, err = command(*words)
     assert code == 0, err
     document = made(tmp_path, "mesh-table1")
-    assert set(document["differences"]) == {"multi", "off_least", "random_only", "ticket_share"}
+    # The paper's second row prunes and then trains for ten epochs.
+    rows = {"multi", "off_least_tuned", "random_only", "ticket_share"}
+    assert set(document["differences"]) == rows and "off_least" in document["ours"]
     rows = made(tmp_path, "mesh-languages")["ours"]
     assert list(rows) == [*AXES] and 0 < rows[AXES[0]]["p, seed 0"] <= 1
     document = json.loads(
@@ -382,6 +387,7 @@ def test_meta_learning_of_mesh(tmp_path: Path, command: Command) -> None:
     words += ("--set", "meta.unseen=['nli-es']", "--set", "meta.tuning='pa-es'")
     words += ("--set", "meta.steps=2", "--set", "meta.pairs=2", "--set", "meta.seeds=2")
     words += ("--set", "meta.support=4", "--set", "meta.query=4", "--set", "meta.shots=[2, 4]")
+    words += ("--set", "meta.draws=2")
     code, out, err = command(*words, "--set", "meta.curve=[0, 1]")
     assert code == 0, err
     assert "mesh-unseen-pairs" in out
@@ -415,6 +421,66 @@ def test_what_starts_from_other_runs_says_so(tmp_path: Path, command: Command) -
     assert config.transfer.starts["iat"] == f"{tmp_path}/elsewhere/iat-paper/iat-seed0"
 
 
+@pytest.mark.parametrize(
+    ("name", "needed", "teacher"),
+    [
+        ("glue_models", "iat", "iat-paper/multi-seed{seed}"),
+        ("glue_single", "iat", "iat-paper/single-seed{seed}"),
+        ("glue_models_proportional", "iat_proportional", "iat-proportional-paper/multi-seed{seed}"),
+        ("pairs_models", "pairs", "pairs-paper"),
+    ],
+)
+def test_tinybert_is_distilled_at_the_papers_scale(
+    tmp_path: Path, command: Command, name: str, needed: str, teacher: str
+) -> None:
+    code, _, err = command("reproduce", name, "--output", tmp_path, "--scale", "paper")
+    words = f"{name} starts from {needed}: `brodmann reproduce {needed} --scale paper`"
+    assert (code, err) == (2, f"brodmann: {words}\n")
+    config, _ = configured(find(name)[0], "paper", tmp_path, [])
+    students = [cell.config for cell in cells_of(config) if cell.command == "distill"]
+    assert students
+    for student in students:
+        section = student.distill
+        assert section is not None and section.teacher == f"{tmp_path}/{teacher}"
+        assert section.student == student.model.backbone == "huawei-noah/TinyBERT_General_6L_768D"
+        assert (section.layer_epochs, section.prediction_epochs) == (2, 3)
+    others = {cell.config.model.backbone for cell in cells_of(config) if cell.command == "run"}
+    assert "huawei-noah/TinyBERT_General_6L_768D" not in others and "roberta-base" in others
+    mini, _ = configured(find(name)[0], "mini", tmp_path, [])
+    assert not any(cell.command == "distill" for cell in cells_of(mini))
+
+
+def test_a_corpus_that_was_measured_on_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`brodmann relate RUN --by dse --corpus FILE`, then the table: it says which sentences."""
+    from brodmann.recipe_relations import related
+
+    recipe, _ = find("five_single")
+    config, base = configured(recipe, "mini", tmp_path, [])
+    monkeypatch.setattr("brodmann.pipeline.train.train", lambda *_: None)
+    write_json(tmp_path / "five-tasks" / "grid.json", {"cells": []})
+    about = {"name": "wiki.txt", "sentences": 5000, "digest": "x"}
+    measured = {"tasks": ["a", "b"], "dse": {"matrix": [], "examples": 1000, "corpus": about}}
+    write_json(config.folder / "similarity.json", measured)
+    found = related(recipe, config, base, lambda *_: None, ("dse",))
+    assert found["dse"]["dse"] == measured["dse"]
+    assert found["notes"] == ["dse: 1,000 sentences of wiki.txt"]
+
+
+def test_statistics_take_no_training(tmp_path: Path, command: Command) -> None:
+    words = ("reproduce", "statistics", "--output", tmp_path, *tasks("cola", "sst2"), "--json")
+    code, out, err = command(*words)
+    assert code == 0, err
+    first, second = json.loads(out)
+    assert first["ours"]["cola"] == {"classes": 2, "training examples": 24}
+    assert second["ours"]["BERT-base"]["heads"] == 144 and first["runs"] == second["runs"] == {}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["reproduced"]
+    text = written(tmp_path, "spec-table2.md")
+    assert "Computed from the data, without any run." in text
+    assert command("reproduce", "spec-table2", "--output", tmp_path / "x")[0] == 0  # without data
+
+
 def test_a_new_task_after_a_trained_start(tmp_path: Path, command: Command) -> None:
     quick = (*QUICK, "--output", tmp_path)
     words = (*quick, *tasks("qnli", "sst2"))
@@ -434,9 +500,12 @@ def test_a_new_task_after_a_trained_start(tmp_path: Path, command: Command) -> N
     later = [word for word in quick if "backbone" not in str(word)]
     later.remove("--set")
     listed = 'tasks=[{ use = "builtin/paraphrase", name = "scitail", ' + SMALL + " }]"
-    code, out, err = command("reproduce", "new_tasks", *later, "--set", listed)
+    groups = ("--set", 'grid.groups=[["scitail"]]', "--set", "grid.vary={seed=[0]}")
+    like = ("--set", 'adapt.like={scitail="qnli"}')
+    code, out, err = command("reproduce", "new_tasks", *later, "--set", listed, *groups, *like)
     assert code == 0, err
     assert "camtl-table8" in out and "camtl-table3" in out
     document = made(tmp_path, "camtl-table3")
     assert list(document["ours"]["trained"]) == ["scitail, 10 %", "scitail"]
+    assert len([run for run in document["runs"] if run.startswith("scitail")]) == 1
     assert set(document["differences"]["trained"]) == {"scitail, 10 %", "scitail"}

@@ -52,10 +52,17 @@ class Recipe:
     views: tuple[View, ...]
     at_paper_scale: dict[str, Any] = field(default_factory=dict)  # setting → value
     needs: tuple[str, ...] = ()  # recipes whose runs it starts from
+    needs_at_paper_scale: tuple[str, ...] = ()  # further ones
+    statistics: bool = False  # of its tasks and `models` alone: nothing is trained
+    models: dict[str, str] = field(default_factory=dict)  # title → backbone
     relate: tuple[str, ...] = ()  # ways of relating tasks, where that is the experiment
     titles: tuple[str, ...] = ()  # of the cases of its grid, in their order
     titles_at_paper_scale: tuple[str, ...] = ()  # where these are others
     attention: dict[str, list[str]] = field(default_factory=dict)  # which pairs' maps are compared
+
+    def starts_from(self, scale: str) -> tuple[str, ...]:
+        """The recipes whose runs it needs at a scale."""
+        return (*self.needs, *(self.needs_at_paper_scale if scale == "paper" else ()))
 
 
 @cache
@@ -77,6 +84,9 @@ def _read(path: Path) -> Recipe:
         views=views,
         at_paper_scale=described.get("at_paper_scale", {}),
         needs=tuple(described.get("needs", ())),
+        needs_at_paper_scale=tuple(described.get("needs_at_paper_scale", ())),
+        statistics=described.get("statistics", False),
+        models=described.get("models", {}),
         relate=tuple(described.get("relate", ())),
         titles=tuple(described.get("titles", ())),
         titles_at_paper_scale=tuple(described.get("titles_at_paper_scale", ())),

@@ -6,20 +6,25 @@ from typing import Any
 import numpy as np
 
 from brodmann.analysis.axes import AXES, specialization_axes, tasks_and_languages
+from brodmann.analysis.statistics import mean_and_spread
 from brodmann.artifacts import read_json
 from brodmann.errors import InputError
 from brodmann.recipes import Numbers
-from brodmann.recipes.cells import percent
+from brodmann.recipes.cells import P_VALUE, beside_its_spread, finished, percent
 from brodmann.results import Dissociation, HeadScores
 
 
 def few_shot(summary: dict[str, Any]) -> Numbers:
-    """A row a start, a column a task with a number of examples."""
+    """One row per start, one column per task and number of examples: mean and spread over seeds,
+    and the p of the difference to the first start."""
     rows: Numbers = {}
     for task, amounts in summary["tasks"].items():
         for amount, starts in amounts.items():
             for start, entry in starts.items():
-                rows.setdefault(start, {})[f"{task}, {amount}"] = percent(entry["mean"][0])
+                row, column = rows.setdefault(start, {}), f"{task}, {amount}"
+                row |= beside_its_spread(column, *entry["mean"])
+                if entry.get("p") is not None:
+                    row[column + P_VALUE] = entry["p"]
     return rows
 
 
@@ -42,25 +47,35 @@ def covsim_and_gain(found: dict[str, Any]) -> Numbers:
     return rows
 
 
-def zero_shot_starts(found: dict[str, Any]) -> Numbers:
-    """A row a start, a column a new task."""
-    rows: Numbers = {}
-    for task, starts in found["zero_shot"].items():
-        for start, scores in starts.items():
-            rows.setdefault(start, {})[task] = percent(scores[found["metrics"][task]])
-    return rows
+def zero_shot_starts(grid: dict[str, Any]) -> Numbers:
+    """One row per start, one column per new task, over its seeds."""
+    values: dict[str, dict[str, list[float]]] = {}
+    for cell in finished(grid):
+        found = cell["adaptation"]
+        for task, starts in found["zero_shot"].items():
+            for start, scores in starts.items():
+                own = values.setdefault(start, {}).setdefault(task, [])
+                own.append(scores[found["metrics"][task]])
+    return {start: _over_seeds(columns) for start, columns in values.items()}
 
 
-def adapted(found: dict[str, Any]) -> Numbers:
-    """After training from the chosen start, a column a task and share of its data."""
-    scores = found["scores"]["validation"]
+def adapted(grid: dict[str, Any]) -> Numbers:
+    """After training from the chosen start, one column per task and share of its data."""
+    values: dict[str, list[float]] = {}
+    for cell in finished(grid):
+        for task, entry in cell["splits"]["validation"].items():
+            for share, smaller in cell["adaptation"].get("shares", {}).items():
+                if share != "100 %":
+                    values.setdefault(f"{task}, {share}", []).append(smaller["scores"][task])
+            values.setdefault(task, []).append(entry["score"])
+    return {"trained": _over_seeds(values)}
+
+
+def _over_seeds(columns: dict[str, list[float]]) -> dict[str, float | None]:
     row: dict[str, float | None] = {}
-    for task in scores:
-        for share, entry in found.get("shares", {}).items():
-            if share != "100 %":
-                row[f"{task}, {share}"] = percent(entry["scores"][task])
-        row[task] = percent(scores[task]["score"])
-    return {"trained": row}
+    for column, values in columns.items():
+        row |= beside_its_spread(column, *mean_and_spread(values))
+    return row
 
 
 def unseen_pairs(found: dict[str, Any]) -> Numbers:

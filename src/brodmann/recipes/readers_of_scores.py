@@ -6,12 +6,26 @@ from typing import Any
 import numpy as np
 
 from brodmann.recipes import Numbers
-from brodmann.recipes.cells import SPREAD, cases_of, finished, percent, scores_of, spread_of
+from brodmann.recipes.cells import (
+    P_VALUE,
+    PLUS_MINUS,
+    SPREAD,
+    cases_of,
+    finished,
+    is_companion,
+    log_of,
+    percent,
+    scores_of,
+    spread_of,
+)
+from brodmann.recipes.sizes import ACTIVATED, OVERALL, SIZES, TOTAL, TRAINED, sizes_of
 from brodmann.results import mean_dissociation
 
 AT_LEAST_ALONE = "tasks ≥ alone"  # a column: of the tasks, those that single-task training does not
 ALONE = "single-task"  # beat; that is the row of this title, or of its own model: "…, large"
 UNCOUNTED = ("wnli",)  # Pilault et al. average over GLUE without it
+DATA_USED = "% data used"  # a column: distinct training examples over all
+FURTHER = {"f1": "accuracy", "spearman": "pearson"}  # the second metric that GLUE gives beside one
 
 
 def case_averages(grid: dict[str, Any]) -> Numbers:
@@ -27,9 +41,61 @@ def case_averages(grid: dict[str, Any]) -> Numbers:
     return rows
 
 
+def case_ablation(grid: dict[str, Any]) -> Numbers:
+    """One row per case, as Table 1 of Pilault et al. 2021 counts: the average over tasks, task σ
+    over the scores of all metrics (accuracy and F1, Spearman and Pearson, both sets of MNLI), and
+    the share of the training data that was used."""
+    rows: Numbers = {}
+    for case, cells in cases_of(grid).items():
+        averages = [float(np.mean(list(scores_of(cell["splits"]).values()))) for cell in cells]
+        every = [_every_metric(cell["splits"]) for cell in cells]
+        sigma = [float(np.std(values, ddof=1)) for values in every if len(values) > 1]
+        rows[case] = {"average": percent(float(np.mean(averages))), **spread_of(averages)}
+        if sigma:
+            rows[case]["task σ"] = percent(float(np.mean(sigma)))
+        used = [share for cell in cells if (share := _used(grid, cell)) is not None]
+        if used:
+            rows[case][DATA_USED] = percent(float(np.mean(used)))
+    return rows
+
+
+def _every_metric(splits: dict[str, Any]) -> list[float]:
+    """Scores of all tasks, with both metrics where GLUE has two."""
+    found: list[float] = []
+    for name in ("validation", "validation_mismatched"):
+        for entry in splits.get(name, {}).values():
+            found.append(entry["score"])
+            second = FURTHER.get(entry.get("metric", ""))
+            if second is not None and second in entry.get("scores", {}):
+                found.append(entry["scores"][second])
+    return found
+
+
+def _used(grid: dict[str, Any], cell: dict[str, Any]) -> float | None:
+    """The share of all training examples that a run had used at its end."""
+    found = [entry["used_of_all"] for entry in log_of(grid, cell) if "used_of_all" in entry]
+    return found[-1] if found else None
+
+
+def case_scores_and_sizes(grid: dict[str, Any]) -> Numbers:
+    """`case_scores`, with every case's parameters as multiples of the backbone's."""
+    return _with_sizes(case_scores(grid), grid, (TOTAL, TRAINED))
+
+
+def case_scores_and_millions(grid: dict[str, Any]) -> Numbers:
+    """`case_scores`, with every case's parameters in millions: all, and what one task uses."""
+    return _with_sizes(case_scores(grid), grid, (ACTIVATED, OVERALL))
+
+
+def _with_sizes(rows: Numbers, grid: dict[str, Any], columns: Sequence[str]) -> Numbers:
+    for case, sizes in sizes_of(grid).items():
+        rows[case] |= {column: sizes[column] for column in columns if column in sizes}
+    return rows
+
+
 def case_scores(grid: dict[str, Any], uncounted: Collection[str] = ()) -> Numbers:
-    """A row a case, a column a task, and the average; beside single-task training also how many
-    tasks do not lose by sharing."""
+    """One row per case, one column per task, and the average; beside single-task training also how
+    many tasks do not lose by sharing."""
     rows = {
         case: _row([scores_of(cell["splits"]) for cell in cells], uncounted)
         for case, cells in cases_of(grid).items()
@@ -59,25 +125,31 @@ def arm_averages(comparison: dict[str, Any]) -> Numbers:
     found = arm_scores(comparison)
     baseline = found[comparison["baseline"]]
     rows: Numbers = {}
+    kept = ("average", "average" + P_VALUE, SPREAD)
     for arm, row in found.items():
-        rows[arm] = {column: row[column] for column in ("average", SPREAD) if column in row}
+        rows[arm] = {column: row[column] for column in kept if column in row}
         if row is not baseline:
             rows[arm]["tasks improved"] = _improved(row, baseline)
     return rows
 
 
 def arm_scores(comparison: dict[str, Any]) -> Numbers:
-    """A row an arm, a column a task, and the average; `splits` are the scores of its runs."""
+    """One row per arm, one column per task, and the average; `splits` are the scores of its runs.
+    With the p of the differences to the baseline where the comparison has them."""
     kept = set(comparison["tasks"])
-    return {
-        arm: _row(
-            [
-                {task: score for task, score in scores_of(splits).items() if _name(task) in kept}
-                for splits in comparison["splits"][arm]
-            ]
-        )
-        for arm in comparison["arms"]
-    }
+    rows: Numbers = {}
+    for arm, about in comparison["arms"].items():
+        seeds = [
+            {task: score for task, score in scores_of(splits).items() if _name(task) in kept}
+            for splits in comparison["splits"][arm]
+        ]
+        rows[arm] = _row(seeds)
+        against = about.get("against") or {}
+        tested = {**against.get("per_task", {}), "average": against.get("average", {})}
+        for column, entry in tested.items():
+            if column in rows[arm] and entry.get("p") is not None:
+                rows[arm][column + P_VALUE] = entry["p"]
+    return rows
 
 
 def arm_dissociation(comparison: dict[str, Any]) -> Numbers:
@@ -99,13 +171,22 @@ def growing(grid: dict[str, Any]) -> Numbers:
     for case, cells in cases_of(grid).items():
         for count in sorted({len(cell["varied"]["tasks"]) for cell in cells}):
             scores = [
-                score
+                float(
+                    np.mean(
+                        [
+                            score
+                            for task, score in scores_of(cell["splits"]).items()
+                            if _name(task) in smallest and task not in UNCOUNTED
+                        ]
+                    )
+                )
                 for cell in cells
                 if len(cell["varied"]["tasks"]) == count
-                for task, score in scores_of(cell["splits"]).items()
-                if _name(task) in smallest and task not in UNCOUNTED
             ]
-            rows.setdefault(case, {})[f"{count} tasks"] = percent(float(np.mean(scores)))
+            row = rows.setdefault(case, {})
+            row[f"{count} tasks"] = percent(float(np.mean(scores)))
+            if len(scores) > 1:
+                row[f"{count} tasks{PLUS_MINUS}"] = percent(float(np.std(scores, ddof=1)))
     return rows
 
 
@@ -113,7 +194,8 @@ def largest_group(grid: dict[str, Any]) -> Numbers:
     """A row a case, a column a task, and the averages over benchmarks and over all."""
     most = max(len(cell["varied"]["tasks"]) for cell in finished(grid))
     cells = [cell for cell in finished(grid) if len(cell["varied"]["tasks"]) == most]
-    rows = case_scores({**grid, "cells": cells}, UNCOUNTED)
+    part = {**grid, "cells": cells}
+    rows = _with_sizes(case_scores(part, UNCOUNTED), part, (TOTAL, TRAINED))
     for scores in rows.values():
         for benchmark, tasks in grid.get("benchmarks", {}).items():
             own = [
@@ -136,11 +218,13 @@ def _row(
     """The scores of every seed as one row."""
     counted = [task for task in seeds[0] if task not in uncounted]
     averages = [float(np.mean([scores[task] for task in counted])) for scores in seeds]
-    return {
-        **{task: percent(float(np.mean([scores[task] for scores in seeds]))) for task in seeds[0]},
-        "average": percent(float(np.mean(averages))),
-        **spread_of(averages),
-    }
+    row: dict[str, float | None] = {}
+    for task in seeds[0]:
+        values = [scores[task] for scores in seeds]
+        row[task] = percent(float(np.mean(values)))
+        if len(values) > 1:
+            row[task + PLUS_MINUS] = percent(float(np.std(values, ddof=1)))
+    return {**row, "average": percent(float(np.mean(averages))), **spread_of(averages)}
 
 
 def _improved(
@@ -151,10 +235,12 @@ def _improved(
     ties: bool = False,
 ) -> int:
     """How many tasks are better than in the other row (or as good)."""
-    apart = {"average", SPREAD, AT_LEAST_ALONE, *uncounted}
+    apart = {"average", SPREAD, AT_LEAST_ALONE, *SIZES, *uncounted}
     count = 0
     for task, mine in row.items():
         theirs = other.get(task)
+        if is_companion(task, row):
+            continue
         if task not in apart and mine is not None and theirs is not None:
             count += mine > theirs or (ties and mine == theirs)
     return count

@@ -9,6 +9,7 @@ from typing import Any
 from brodmann.artifacts import read_json
 from brodmann.errors import InputError
 from brodmann.recipes import PAPERS, Numbers, Recipe, View, index, recipes
+from brodmann.recipes.cells import P_VALUE, PLUS_MINUS, is_companion
 
 SCALES = ("mini", "paper")
 
@@ -37,6 +38,8 @@ def described(
     differences: Numbers = {}
     for row, columns in view.paper.items():
         for column, theirs in columns.items():
+            if is_companion(column, columns):  # spreads are shown, not compared
+                continue
             mine = ours.get(row, {}).get(column)
             if mine is not None and theirs is not None:
                 differences.setdefault(row, {})[column] = mine - theirs
@@ -61,20 +64,19 @@ def described(
 def as_markdown(document: dict[str, Any]) -> str:
     """A table of our numbers, the paper's in brackets."""
     view, ours = document["view"], document["ours"]
-    rows = [*ours.values(), *view["paper"].values()]
-    columns = list(dict.fromkeys(column for row in rows for column in row))
+    columns = shown_columns(document)
     lines = [
         f"# {view['name']}: {view['shows']}",
         "",
         f"{document['paper']}. Scale: {document['scale']} (`brodmann reproduce {view['name']} "
-        f"--scale {document['scale']}`). {in_brackets(view)}",
+        f"--scale {document['scale']}`). {how_to_read(document)}",
         "",
         f"| {corner(view)} | " + " | ".join(columns) + " |",
         "|---" * (len(columns) + 1) + "|",
     ]
     for row in dict.fromkeys([*ours, *view["paper"]]):
         cells = [
-            beside(ours.get(row, {}).get(c), view["paper"].get(row, {}).get(c)) for c in columns
+            cell_text(ours.get(row, {}), view["paper"].get(row, {}), column) for column in columns
         ]
         lines.append(f"| {row} | " + " | ".join(cells) + " |")
     if document["changes"]:
@@ -114,6 +116,46 @@ def beside(mine: float | None, theirs: float | None) -> str:
     fine = mine is not None and max(abs(mine), abs(theirs)) < 1
     difference = "" if mine is None else f", {_signed(mine - theirs, 2 if fine else 1)}"
     return f"{first} ({_short(theirs)}{difference})"
+
+
+def shown_columns(document: Mapping[str, Any]) -> list[str]:
+    """Columns in their order; spreads and p-values stand in the cells of what they belong to."""
+    rows = [*document["ours"].values(), *document["view"]["paper"].values()]
+    columns = dict.fromkeys(column for row in rows for column in row)
+    return [column for column in columns if not is_companion(column, columns)]
+
+
+def cell_text(
+    ours: Mapping[str, float | None], paper: Mapping[str, float | None], column: str
+) -> str:
+    """One cell: our number with its spread and p, then the paper's in brackets."""
+    text = beside(ours.get(column), paper.get(column))
+    first, bracket, rest = text.partition(" (")
+    first += _spread(ours, column)
+    if (p := ours.get(column + P_VALUE)) is not None:
+        first += f", p = {p:.3f}"
+    if not bracket:
+        return first
+    theirs, comma, difference = rest.partition(", ")
+    inside = theirs.removesuffix(")") + _spread(paper, column)
+    return f"{first} ({inside}{comma}{difference}" + ("" if comma else ")")
+
+
+def _spread(row: Mapping[str, float | None], column: str) -> str:
+    spread = row.get(column + PLUS_MINUS)
+    return "" if spread is None else f" ± {spread:.1f}"
+
+
+def how_to_read(document: Mapping[str, Any]) -> str:
+    """How to read the cells of a table."""
+    rows = [*document["ours"].values(), *document["view"]["paper"].values()]
+    columns = {column for row in rows for column in row}
+    words = [in_brackets(document["view"])]
+    if any(column.endswith(PLUS_MINUS) for column in columns):
+        words.append("± is the standard deviation over seeds.")
+    if any(column.endswith(P_VALUE) for column in columns):
+        words.append("p is that of the difference to the first row, by the paired bootstrap.")
+    return " ".join(words)
 
 
 def in_brackets(view: Mapping[str, Any]) -> str:

@@ -18,7 +18,14 @@ AROUND = ((4, 2, "left", "bottom"), (4, -2, "left", "top"), (-4, 2, "right", "bo
           (12, 10, "left", "bottom"), (12, -10, "left", "top"), (-12, 10, "right", "bottom"),
           (-12, -10, "right", "top"))  # of a point: where its name may stand  # fmt: skip
 SPREAD = "± seeds"  # a column: the standard deviation of the average, or of D
-ASIDE = ("difficulty", SPREAD, "task σ")  # columns that are not of one kind with the others
+PLUS_MINUS, P_VALUE = " ±", " p"  # endings of columns that say how sure another one is
+ASIDE = (
+    "difficulty",
+    SPREAD,
+    "task σ",
+    "% data used",
+    "peak at step",
+)  # not of one kind with the other columns
 
 
 def draw_view(view: dict[str, Any], ours: Numbers, about: str = "") -> Any:
@@ -29,7 +36,7 @@ def draw_view(view: dict[str, Any], ours: Numbers, about: str = "") -> Any:
 
     rows = [row for row in ours if not row.startswith(NO_PAIR)]
     columns = list(dict.fromkeys(column for row in rows for column in ours[row]))
-    columns = [column for column in columns if column not in ASIDE]
+    columns = [column for column in columns if column not in ASIDE and not _is_companion(column)]
     across = len(columns) if view["figure"] == "lines" else len(rows) * max(1, len(columns) / 3)
     figure = Figure(figsize=(max(5.0, 1.4 + 0.45 * across), 3.6))
     axes = figure.subplots()
@@ -54,6 +61,10 @@ def draw_view(view: dict[str, Any], ours: Numbers, about: str = "") -> Any:
     return figure
 
 
+def _is_companion(column: str) -> bool:
+    return column.endswith((PLUS_MINUS, P_VALUE))
+
+
 def _bars(
     axes: Any, ours: Numbers, paper: Numbers, rows: Sequence[str], columns: Sequence[str]
 ) -> None:
@@ -61,7 +72,9 @@ def _bars(
     width = 0.8 / len(columns)
     for place, column in enumerate(columns):
         middle = np.arange(len(rows)) + (place - (len(columns) - 1) / 2) * width
-        spread = _values(ours, rows, SPREAD) if column in ("average", "D") else None
+        named = SPREAD if column in ("average", "D") else column + PLUS_MINUS
+        known = any(ours.get(row, {}).get(named) is not None for row in rows)
+        spread = _values(ours, rows, named) if known else None
         axes.bar(middle, _values(ours, rows, column), width * 0.9, yerr=spread, ecolor="#888888",
                  color=SHADES[place % len(SHADES)], label=short(column))  # fmt: skip
         theirs = _values(paper, rows, column)
