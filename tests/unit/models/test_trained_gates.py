@@ -71,7 +71,7 @@ def test_gates_are_saved_with_the_model(tmp_path: Path, tasks_of_every_kind: lis
 @pytest.mark.parametrize("gates", ["trained", "mask"])
 def test_an_export_holds_the_gates(gates: str, tasks_of_every_kind: list[Any]) -> None:
     task = tasks_of_every_kind[0]
-    model = tiny([task], gates=gates)
+    model = tiny([task], gates=gates, pooling="first")
     model.switch_off([(0, 0), (1, 3)])
     if gates == "trained":
         with torch.no_grad():

@@ -38,7 +38,8 @@ class Loop:
         architecture = options.pop("architecture", "shared")
         self.tasks = [task for task in tasks if task.name in HEADS]
         self.model = build(self.tasks, architecture=architecture).train()
-        self.optimizer = make_optimizer(self.model, 1e-3, 0.1, options.pop("optimizer", None))
+        groups = [(1e-3, list(self.model.parameters()))]
+        self.optimizer = make_optimizer(groups, 0.1, options.pop("optimizer", None))
         before = options.pop("before", 3)
         self.special = Specialization(self.model, IAT(**options), steps=10)
         for _ in range(before):  # so that there is momentum to drift on
@@ -279,7 +280,7 @@ def test_a_branch_shares_the_steps_before_the_switch(
 def test_the_switch_leaves_nothing_behind(tasks_of_every_kind: list[Any]) -> None:
     """Dropout is on again, the random state is as it was, no gradient of the measurement stays."""
     model = build(tasks_of_every_kind).train()
-    special = Specialization(model, IAT(delta=1.0, examples=8), steps=10)
+    special = Specialization(model, IAT(delta=1.0, examples=8, fitted=False), steps=10)
     state = torch.get_rng_state()
     heads = special.choose(tasks_of_every_kind, seed=0, batch_size=8, precision="float32")
     assert torch.get_rng_state().equal(state) and model.training

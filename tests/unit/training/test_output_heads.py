@@ -207,7 +207,7 @@ def test_a_run_with_a_frozen_encoder_uses_it_by_one_setting(command: Any, tmp_pa
     limit = {"train": 80, "validation": 40, "test": 8}
     tasks = bm.load_tasks([{"use": f"builtin/{n}", "limit": limit} for n in ("sentiment", "topic")])
     again = build(tasks)
-    fit_output_heads(again, tasks)
+    fit_output_heads(again, tasks, precision="auto")
     for name, value in again.state_dict().items():
         assert value.equal(model.state_dict()[name]), name
     assert (tmp_path / "runs" / "frozen" / "dissociation.json").is_file()

@@ -295,14 +295,15 @@ def test_sgd_with_momentum_is_torchs_own_and_resumes_to_the_bit(
     again = build(tasks)
     bm.fit(again, tasks, folder=tmp_path / "b", **options)
     assert same(weights(straight), weights(again))
-    optimizer = make_optimizer(straight, 0.05, 0.01, "sgd", 0.5)
+    groups = [(0.05, list(straight.parameters()))]
+    optimizer = make_optimizer(groups, 0.01, "sgd", 0.5)
     assert type(optimizer) is torch.optim.SGD
     assert [(g["momentum"], g["weight_decay"]) for g in optimizer.param_groups] == [
         (0.5, 0.01),
         (0.5, 0.0),
     ]
-    assert make_optimizer(straight, 0.05, 0.0, "sgd").param_groups[0]["momentum"] == 0.9
-    assert type(make_optimizer(straight, 0.05, 0.0)) is torch.optim.AdamW
+    assert make_optimizer(groups, 0.0, "sgd").param_groups[0]["momentum"] == 0.9
+    assert type(make_optimizer(groups, 0.0)) is torch.optim.AdamW
     # Runs from before there was a choice are the same runs.
     assert not {"optimizer", "momentum"} & set(checked_options({}).plain())
 
@@ -313,8 +314,12 @@ def test_sgd_with_momentum_is_torchs_own_and_resumes_to_the_bit(
         ({"optimizer": "sdg"}, "unknown optimizer 'sdg'; did you mean 'sgd'?"),
         ({"momentum": 0.9}, "momentum = 0.9: only for optimizer = 'sgd'"),
         (
-            {"optimizer": "sgd", "momentum": 1.0},
+            {"optimizer": "sgd", "momentum": 1.0, "learning_rate": 0.1},
             "momentum = 1.0: expected a number from 0 to below 1",
+        ),
+        (
+            {"optimizer": "sgd"},
+            "optimizer = 'sgd': expected a learning_rate; \"auto\" is for AdamW",
         ),
     ],
 )
