@@ -141,7 +141,11 @@ def tables() -> dict[str, Any]:
             "base": [0.8123, 0.7345],
             "per_task": [0.123, 0.234],
             "mean": 0.1785,
-            "intervals": {"mean": [0.0123, 0.2345]},
+            "pairwise": [[None, 0.123], [0.234, None]],
+            "intervals": {
+                "mean": [0.0123, 0.2345],
+                "pairwise": [[None, [0.01, 0.2]], [[0.02, 0.4], None]],
+            },
             "verdicts": [["", "double"], ["double", ""]],
         },
     }

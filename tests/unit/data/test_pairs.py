@@ -114,9 +114,10 @@ def test_a_limit_chooses_texts_before_they_are_paired() -> None:
     """At the size of the small recipe of Table 4: each text used stands in exactly two pairs."""
     topics = ("World", "Sports", "Business", "Sci/Tech")
     rows = [{"text": f"news {place}", "label": topics[place % 4]} for place in range(8000)]
+    others = [{**row, "text": f"more {row['text']}"} for row in rows[:3200]]
     task = bm.load_task(
         "ag_pair",
-        pair_of={"name": "ag", "kind": "classification", "train": rows, "validation": rows[:3200]},
+        pair_of={"name": "ag", "kind": "classification", "train": rows, "validation": others},
         limit={"train": 2000, "validation": 800},
     )
     assert task.sizes == {"train": 2000, "validation": 800}

@@ -215,12 +215,8 @@ def test_checkpoints_with_heads_and_prefixes_load_and_are_reported(
 
 
 def test_notes_of_a_backbone_are_shown_with_the_run(
-    backbone: Path,
-    tmp_path: Path,
-    command: Callable[..., tuple[int, str, str]],
-    monkeypatch: pytest.MonkeyPatch,
+    backbone: Path, tmp_path: Path, command: Callable[..., tuple[int, str, str]]
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "400")  # long paths stay whole
     change = with_weights(lambda weights: {n: w for n, w in weights.items() if "pooler" not in n})
     change(backbone)
     config = tmp_path / "c.toml"

@@ -173,14 +173,6 @@ def test_what_is_learnt_by_heart_needs_data_and_no_training(tmp_path: Path) -> N
     assert not any(what.startswith("Train longer") and "a" in what.split() for what in steps)
 
 
-def test_training_longer_is_not_proposed_where_it_harmed_old_tasks(tmp_path: Path) -> None:
-    write_run(tmp_path / "run", ["a", "b"])
-    run = read_record(tmp_path / "run")
-    assert any(what.startswith("Train longer") for what, _ in next_steps(Study("s", [run])))
-    run.measures["adaptation"] = {"old": {"before": {"old": 0.604}, "after": {"old": 0.299}}}
-    assert not any(what.startswith("Train longer") for what, _ in next_steps(Study("s", [run])))
-
-
 def test_pruning_is_not_proposed_where_it_cost_score(tmp_path: Path) -> None:
     write_run(tmp_path / "run", ["a", "b"])
     run = read_record(tmp_path / "run")
