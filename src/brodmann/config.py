@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator
 
 from brodmann.artifacts import digest
-from brodmann.data.description import Section, TaskDescription, checked
+from brodmann.data.description import Section, TaskDescription, checked, parse_toml
 from brodmann.errors import InputError
 
 PositiveInt = Annotated[int, Field(gt=0, le=10**9)]
@@ -299,14 +299,14 @@ def load_config(path: Path, overrides: list[str] | None = None) -> tuple[Config,
     if path.is_dir() and (path / "config.toml").is_file():
         folder, path = path, path / "config.toml"
     try:
-        values = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        values = parse_toml(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise InputError(
             f"{path}: no such file; `brodmann init` writes one to start from"
         ) from None
     except IsADirectoryError:
         raise InputError(f"{path}: is a folder without a run, expected a TOML file") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise InputError(f"{path}: not TOML: {error}") from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from None
@@ -340,9 +340,11 @@ def apply_override(values: dict[str, Any], override: str) -> None:
     if not equals or not key:
         raise InputError(f"--set {override}: expected key=value, for example training.epochs=1")
     try:
-        value = tomllib.loads(f"value = {text}")["value"]
+        value = parse_toml(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         value = text  # a bare word is a string
+    except ValueError as error:
+        raise InputError(f"--set {override:.60}: {error}") from None
     if key == "data_dir":
         # Typed in a shell: relative to where one stands.
         value = str(Path(text.strip("\"'")).expanduser().resolve())

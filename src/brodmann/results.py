@@ -237,6 +237,9 @@ class Dissociation:
         document.pop("schema_version", None)
         try:
             result = cls(**document)
+            for name in ("intervals", "undefined", "undertrained", "settings"):
+                if not isinstance(document[name], dict):
+                    raise ValueError(f"{name}: expected a table, found {document[name]!r:.40}")
             result.check_shape()
             result.heads = [[(layer, head) for layer, head in chosen] for chosen in result.heads]
         except (TypeError, ValueError) as error:
