@@ -15,6 +15,7 @@ from brodmann.data.description import Section, TaskDescription, checked, parse_t
 from brodmann.errors import InputError
 
 PositiveInt = Annotated[int, Field(gt=0, le=10**9)]
+LONGEST_NAME = 180  # bytes: file systems take 255, and files beside the folder have longer names
 Share = Annotated[float, Field(ge=0, le=1)]
 Seed = Annotated[int, Field(ge=0, lt=2**31)]
 
@@ -249,6 +250,8 @@ class Config(Section):
     def _name_is_a_folder(cls, name: str) -> str:
         if not name or not all(c.isalnum() or c in "_-." for c in name) or name.startswith("."):
             raise ValueError("expected a folder name of letters, digits, '_', '-' and '.'")
+        if len(name.encode()) > LONGEST_NAME:
+            raise ValueError(f"expected a folder name of at most {LONGEST_NAME} bytes")
         return name
 
     @field_validator("tasks")

@@ -123,6 +123,12 @@ def resolve(values: Mapping[str, Any], where: str) -> tuple[TaskDescription, str
     for key in given:
         if isinstance(getattr(task, key), str) and not getattr(task, key).strip():
             raise InputError(f"{where}: {key} = '': expected a path")
+    asked = next((key for key in HUB_KEYS if getattr(task, key) is not None), None)
+    if named and catalogue.is_generated(named) and asked:
+        raise InputError(
+            f"{where}: use = '{named}' is generated here: leave '{asked}' out, or describe the "
+            "task without 'use'"
+        )
     if not given and not named and task.pair_of is None:
         raise InputError(f"{where}: no source: give 'data', 'train' or 'hub'")
     if task.pair_of is not None:
