@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,6 @@ from brodmann.errors import FolderBusyError, InputError, disk_error
 Array = NDArray[Any]
 
 SCHEMA_VERSION = 1
-CHECKSUMS = "checksums.json"
 LOCK = ".lock"
 
 
@@ -88,7 +87,18 @@ def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
     write_bytes(path, buffer.getvalue())
 
 
-def read_json(path: Path) -> dict[str, Any]:
+def read_arrays(path: Path) -> dict[str, Array]:
+    """What `write_arrays` wrote."""
+    try:
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except Exception as error:  # a damaged archive raises almost anything
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        raise InputError(f"{path}: damaged ({reason}): remove it and run again") from error
+
+
+def read_json(path: Path, **expected: type) -> dict[str, Any]:
+    """A document that `write_json` wrote, with at least the keys and types that are `expected`."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -105,6 +115,11 @@ def read_json(path: Path) -> dict[str, Any]:
             f"{path}: schema_version {version} is newer than {SCHEMA_VERSION}, "
             "the newest this version reads: update brodmann"
         )
+    for key, kind in expected.items():
+        if not isinstance(document.get(key), kind):
+            raise InputError(
+                f"{path}: damaged ('{key}' is missing or of another form): remove it and run again"
+            )
     result: dict[str, Any] = document
     return result
 
@@ -146,40 +161,6 @@ def append_lines(path: Path, entries: Iterable[Mapping[str, Any]]) -> None:
         if (known := disk_error(error, path)) is not None:
             raise known from error
         raise
-
-
-def checksum(path: Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def write_checksums(folder: Path, *, but: Collection[str] = ()) -> None:
-    """Write the SHA-256 of every file in the folder, except those that people may edit."""
-    names = sorted(path.name for path in folder.iterdir() if path.name not in (CHECKSUMS, *but))
-    write_json(folder / CHECKSUMS, {"files": {name: checksum(folder / name) for name in names}})
-
-
-def damage_in(folder: Path, expected: Iterable[str]) -> tuple[str, str] | None:
-    """The first file that is not as it was written, and what is wrong with it.
-
-    `expected` must be among the files that have a checksum: a list that lost an entry is damaged.
-    """
-    try:
-        sums = read_json(folder / CHECKSUMS).get("files")
-    except InputError as error:
-        return CHECKSUMS, str(error).removeprefix(f"{folder / CHECKSUMS}: ")
-    if not isinstance(sums, dict):
-        return CHECKSUMS, "has no table 'files'"
-    for name in expected:
-        if name not in sums:
-            return CHECKSUMS, f"does not list {name}"
-    for name, stored in sums.items():
-        try:
-            if checksum(folder / name) != stored:
-                return name, "does not match its checksum"
-        except (OSError, ValueError) as error:
-            return name, "missing" if isinstance(error, FileNotFoundError) else str(error)
-    return None
 
 
 @contextlib.contextmanager

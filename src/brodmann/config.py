@@ -11,10 +11,11 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator
 
 from brodmann.artifacts import digest
-from brodmann.data.description import Section, TaskDescription, checked
+from brodmann.data.description import Section, TaskDescription, checked, parse_toml
 from brodmann.errors import InputError
 
 PositiveInt = Annotated[int, Field(gt=0, le=10**9)]
+LONGEST_NAME = 180  # bytes: file systems take 255, and files beside the folder have longer names
 Share = Annotated[float, Field(ge=0, le=1)]
 Seed = Annotated[int, Field(ge=0, lt=2**31)]
 
@@ -305,6 +306,8 @@ class Config(Section):
     def _name_is_a_folder(cls, name: str) -> str:
         if not name or not all(c.isalnum() or c in "_-." for c in name) or name.startswith("."):
             raise ValueError("expected a folder name of letters, digits, '_', '-' and '.'")
+        if len(name.encode()) > LONGEST_NAME:
+            raise ValueError(f"expected a folder name of at most {LONGEST_NAME} bytes")
         return name
 
     @field_validator("tasks")
@@ -355,14 +358,14 @@ def load_config(path: Path, overrides: list[str] | None = None) -> tuple[Config,
     if path.is_dir() and (path / "config.toml").is_file():
         folder, path = path, path / "config.toml"
     try:
-        values = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        values = parse_toml(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise InputError(
             f"{path}: no such file; `brodmann init` writes one to start from"
         ) from None
     except IsADirectoryError:
         raise InputError(f"{path}: is a folder without a run, expected a TOML file") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise InputError(f"{path}: not TOML: {error}") from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from None
@@ -401,9 +404,11 @@ def apply_override(values: dict[str, Any], override: str) -> None:
     if not equals or not key:
         raise InputError(f"--set {override}: expected key=value, for example training.epochs=1")
     try:
-        value = tomllib.loads(f"value = {text}")["value"]
+        value = parse_toml(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         value = text  # a bare word is a string
+    except ValueError as error:
+        raise InputError(f"--set {override:.60}: {error}") from None
     if key == "data_dir":
         # Typed in a shell: relative to where one stands.
         value = str(Path(text.strip("\"'")).expanduser().resolve())

@@ -329,6 +329,9 @@ class Dissociation:
         document.pop("schema_version", None)
         try:
             result = cls(**document)
+            for name in ("intervals", "undefined", "undertrained", "settings"):
+                if not isinstance(document[name], dict):
+                    raise ValueError(f"{name}: expected a table, found {document[name]!r:.40}")
             result.check_shape()
             result.mean = mean_dissociation(document)
             for point in result.curve:

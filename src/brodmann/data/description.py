@@ -3,8 +3,10 @@
 One schema for all three, so that a wrong key gets the same answer everywhere.
 """
 
+import tomllib
 import types
 import typing
+from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
@@ -12,6 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from brodmann.errors import InputError, did_you_mean
 
 Columns = str | list[str]
+IN_MEMORY = ("data", "train", "validation", "test")  # these may be rows instead of a path
+DEEPEST = 50  # tables in tables
 PositiveInt = Annotated[int, Field(gt=0, le=10**9)]
 
 
@@ -113,12 +117,48 @@ class TaskDescription(Section):
         return weights
 
 
+def parse_toml(text: str) -> dict[str, Any]:
+    """TOML as a dict; whatever is wrong with it is a ValueError."""
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise ValueError("tables or lists are nested too deeply") from None
+
+
+def read_settings(path: Path) -> dict[str, Any]:
+    """The configuration that a run has stored."""
+    try:
+        return parse_toml(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: damaged ({error}): remove the folder, or restore it") from None
+
+
 def checked(section: type[SectionType], values: dict[str, Any], where: str) -> SectionType:
     """`values` as a `section`, or one line: where, which key, what was found and expected."""
+    _check_no_nul(values, where)
     try:
         return section.model_validate(values)
     except ValidationError as error:
         raise InputError(explain(error, section, where)) from None
+
+
+def _check_no_nul(values: dict[str, Any], where: str) -> None:
+    """No path and no name may hold a NUL: the system takes it for the end of the text."""
+    left: list[tuple[tuple[str, ...], Any]] = [
+        ((key,), value)
+        for key, value in values.items()
+        if isinstance(value, str) or key not in IN_MEMORY
+    ]
+    while left:
+        keys, value = left.pop()
+        if isinstance(value, str) and "\0" in value:
+            raise InputError(f"{where}: {'.'.join(keys)} = {value!r:.80}: holds a NUL character")
+        if len(keys) > DEEPEST:
+            raise InputError(f"{where}: {keys[0]}: tables or lists are nested too deeply")
+        if isinstance(value, dict):
+            left += [((*keys, str(key)), inner) for key, inner in value.items()]
+        elif isinstance(value, list):
+            left += [((*keys, str(place)), inner) for place, inner in enumerate(value)]
 
 
 def explain(error: ValidationError, section: type[BaseModel], where: str) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from brodmann.artifacts import Array, cache_folder, digest, whole_file
+from brodmann.artifacts import Array, cache_folder, digest, read_arrays, whole_file
 from brodmann.errors import InputError, note
 
 if TYPE_CHECKING:
@@ -102,8 +102,7 @@ def encode_task(
         *examples,
     )
     path = cache_folder() / "tokens" / f"{key}.npz"
-    # A damaged archive raises almost anything; whatever cannot be read is made again.
-    with contextlib.suppress(Exception):
+    with contextlib.suppress(InputError, KeyError):  # not there, or damaged: made again
         return _load(path)
     encoded = KINDS[spec.kind].encode(examples, spec, tokenizer, max_length, stride)
     try:
@@ -273,8 +272,7 @@ def _save(encoded: Encoded, path: Path) -> None:
 
 
 def _load(path: Path) -> Encoded:
-    with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
-        arrays = {name: archive[name] for name in archive.files}
+    arrays = read_arrays(path)
     return Encoded(
         ids=arrays["ids"],
         starts=arrays["starts"],

@@ -9,7 +9,7 @@ import numpy as np
 
 from brodmann.data import catalogue
 from brodmann.data.catalogue import COLUMNS
-from brodmann.data.description import TaskDescription, checked
+from brodmann.data.description import TaskDescription, checked, parse_toml
 from brodmann.data.division import Split, divide, draw, hold_out
 from brodmann.data.kinds import KINDS, Kind
 from brodmann.data.pairs import balanced_pairs
@@ -72,18 +72,20 @@ def _load_entry(entry: Any, where: str, loading: Loading) -> Task:
         raise InputError(f"{where}: expected a name or a description, found {entry!r:.60}")
     if isinstance(entry, str) and entry.endswith(".toml"):
         path = loading.base / entry
-        return _load(read_task_file(path), str(path), replace(loading, base=path.parent))
+        values = read_task_file(path)
+        if path.resolve() in loading.files:
+            raise InputError(f"{path}: its pair_of leads back to itself")
+        opened = (*loading.files, path.resolve())
+        return _load(values, str(path), replace(loading, base=path.parent, files=opened))
     return _load({"use": entry} if isinstance(entry, str) else dict(entry), where, loading)
 
 
 def read_task_file(path: Path) -> dict[str, Any]:
-    import tomllib
-
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        return parse_toml(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise InputError(f"{path}: not TOML ({error})") from None
 
 
@@ -122,6 +124,12 @@ def resolve(values: Mapping[str, Any], where: str) -> tuple[TaskDescription, str
     for key in given:
         if isinstance(getattr(task, key), str) and not getattr(task, key).strip():
             raise InputError(f"{where}: {key} = '': expected a path")
+    asked = next((key for key in HUB_KEYS if getattr(task, key) is not None), None)
+    if named and catalogue.is_generated(named) and asked:
+        raise InputError(
+            f"{where}: use = '{named}' is generated here: leave '{asked}' out, or describe the "
+            "task without 'use'"
+        )
     if not given and not named and task.pair_of is None:
         raise InputError(f"{where}: no source: give 'data', 'train' or 'hub'")
     if task.pair_of is not None:

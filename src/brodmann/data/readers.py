@@ -21,6 +21,7 @@ from brodmann.errors import InputError
 SPLITS = ("train", "validation", "test")
 TEXT_ENDINGS = (".csv", ".tsv", ".jsonl", ".json")
 NOT_DATA = ("dataset_infos.json", "dataset_info.json", "state.json", "manifest.json")
+UNPACKED, PACKED_TIMES = 100_000_000, 200  # bytes; texts are packed about 3 to 10 times
 ENDINGS = (*(f"{e}{z}" for e in TEXT_ENDINGS for z in ("", ".gz")), ".parquet")
 
 
@@ -116,16 +117,16 @@ def split_files(path: Path) -> dict[str, Path]:
 
 def _read_saved(path: Path) -> dict[str, Table]:
     import datasets
-    import pyarrow
 
     try:
-        saved = datasets.load_from_disk(str(path))
-    except (OSError, ValueError, KeyError, TypeError, pyarrow.ArrowException) as error:
-        reason = " ".join(str(error).split())[:200]
+        return from_datasets(datasets.load_from_disk(str(path)), str(path))
+    except InputError:
+        raise
+    except Exception as error:  # datasets and pyarrow raise many unrelated types here
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
         raise InputError(
             f"{path}: damaged: not what datasets' save_to_disk wrote ({reason})"
         ) from error
-    return from_datasets(saved, str(path))
 
 
 def from_memory(source: Any, name: str) -> Table:
@@ -170,18 +171,19 @@ def is_frame(source: Any) -> bool:
 def _near_file(path: Path) -> str:
     if not path.parent.is_dir():
         return f" (nor the folder {path.parent})"
-    stems = {file.name.partition(".")[0]: file.name for file in path.parent.iterdir()}
+    others = [file.name for file in path.parent.iterdir() if file.name != path.name]
+    stems = {name.partition(".")[0]: name for name in others}
     near = difflib.get_close_matches(path.name.partition(".")[0], stems, n=1)
     return f"; did you mean '{stems[near[0]]}'?" if near else ""
 
 
 def _decoded(path: Path, encoding: str) -> str:
-    content = path.read_bytes()
-    if path.name.endswith(".gz"):
-        try:
-            content = gzip.decompress(content)
-        except (OSError, EOFError, zlib.error) as error:
-            raise InputError(f"{path}: not a whole gzip file ({error})") from None
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+    if path.name.lower().endswith(".gz"):
+        content = _unpacked(content, path)
     try:
         return content.decode("utf-8-sig" if encoding.lower() in ("utf-8", "utf8") else encoding)
     except UnicodeDecodeError as error:
@@ -190,8 +192,30 @@ def _decoded(path: Path, encoding: str) -> str:
             f"{path} line {line}: not {encoding} text (byte 0x{content[error.start]:02x}): "
             "save the file as UTF-8 or set 'encoding'"
         ) from None
-    except LookupError:
-        raise InputError(f"{path}: unknown encoding '{encoding}'") from None
+    except UnicodeError as error:  # codecs that are no encodings of text files
+        raise InputError(
+            f"{path}: cannot be read as {encoding} ({error}): save the file as UTF-8 or set "
+            "'encoding'"
+        ) from None
+    except (LookupError, ValueError):
+        raise InputError(f"{path}: unknown encoding '{encoding:.40}'") from None
+
+
+def _unpacked(content: bytes, path: Path) -> bytes:
+    """What a gzip file holds; one that would fill the memory with next to nothing is refused."""
+    found = bytearray()
+    try:
+        with gzip.open(io.BytesIO(content)) as file:
+            while piece := file.read(2**20):
+                found += piece
+                if len(found) > max(UNPACKED, PACKED_TIMES * len(content)):
+                    raise InputError(
+                        f"{path}: unpacks to more than {PACKED_TIMES} times its size: not a table "
+                        "of texts"
+                    )
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"{path}: not a whole gzip file ({error})") from None
+    return bytes(found)
 
 
 def _csv_rows(text: str, path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -293,12 +317,17 @@ def _read_parquet(path: Path) -> Table:
     import pyarrow
     import pyarrow.parquet as parquet
 
+    part = "not a readable Parquet file"
+    columns: dict[str, list[Any]] = {}
     try:
-        records = parquet.read_table(path).to_pylist()
-        rows = [{key: plain(value) for key, value in row.items()} for row in records]
-    except (pyarrow.ArrowException, OSError) as error:
+        table = parquet.read_table(path)
+        for name in table.column_names:
+            part = f"the column '{name}' cannot be read"  # texts that are not UTF-8, odd dates
+            columns[name] = [plain(value) for value in table[name].to_pylist()]
+    except (pyarrow.ArrowException, OSError, ValueError, ArithmeticError, TypeError) as error:
         reason = " ".join(str(error).split())[:200]
-        raise InputError(f"{path}: not a readable Parquet file ({reason})") from None
+        raise InputError(f"{path}: {part} ({reason})") from None
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     if not rows:
         raise InputError(f"{path}: the file is empty, expected at least one example")
     return Table(str(path), rows, range(1, len(rows) + 1))

@@ -6,7 +6,7 @@ from typing import Any
 from brodmann.data.division import Split
 from brodmann.data.kinds import Kind
 from brodmann.data.readers import Table
-from brodmann.data.tasks import TaskSpec
+from brodmann.data.tasks import TaskSpec, is_text
 from brodmann.errors import InputError, did_you_mean, listed_words
 
 
@@ -33,7 +33,10 @@ def read_rows(
                 "(skip_unlabelled = true leaves such rows out)"
             )
         try:
-            split.examples.append(kind.read(by_role, spec, True))
+            example = kind.read(by_role, spec, True)
+            for role, value in example.items():
+                _check_whole_characters(value, role)
+            split.examples.append(example)
         except InputError as error:
             raise InputError(f"{table.where(index)}: task '{spec.name}': {error}") from None
         split.rows.append(index)
@@ -46,6 +49,15 @@ def read_rows(
         skipped = len(table.rows) - len(split.rows)
         notes.append(f"{spec.name}: {skipped:,} rows without a label left out of {table.source}")
     return split
+
+
+def _check_whole_characters(value: Any, role: str) -> None:
+    """JSON can hold half of a surrogate pair, which no file and no tokenizer takes."""
+    if isinstance(value, str) and not is_text(value):
+        raise InputError(f"{role}: holds half a character (a lone surrogate): {value!r:.60}")
+    if isinstance(value, list | tuple):
+        for inner in value:
+            _check_whole_characters(inner, role)
 
 
 def _missing(value: Any, spec: TaskSpec) -> bool:

@@ -39,6 +39,7 @@ class Loading:
     seed: int
     tables: dict[str, Tables] = field(default_factory=dict)
     held_out: dict[Any, set[Any]] = field(default_factory=dict)  # validation rows, by table
+    files: tuple[Path, ...] = ()  # task files that led here, one by the pair_of of another
 
 
 def has_files(description: TaskDescription) -> bool:

@@ -136,7 +136,8 @@ def listed(cell: Any, role: str, separator: str | None) -> list[Any]:
         raise InputError(f"{role}: expected a list or a text, found {cell!r:.60}")
     if cell.lstrip().startswith("["):
         for read in (json.loads, ast.literal_eval):
-            with contextlib.suppress(ValueError, SyntaxError, RecursionError):
+            # Python's parser runs out of memory for one that is nested thousands of times.
+            with contextlib.suppress(ValueError, SyntaxError, RecursionError, MemoryError):
                 values = read(cell)
                 if isinstance(values, list):
                     return values
@@ -146,10 +147,15 @@ def listed(cell: Any, role: str, separator: str | None) -> list[Any]:
 
 
 def scalar_label(value: Any, role: str) -> Any:
-    """A label inside a list: a name or a number, never nothing and never a list again."""
-    if value is None or isinstance(value, list | dict) or not str(value).strip():
+    """A label, one of a list or a set: a name or a number, never nothing and never a list again.
+
+    Dates and decimals of Parquet files are their names.
+    """
+    if hasattr(value, "item"):  # numpy's
+        value = value.item()
+    if value is None or isinstance(value, list | dict | bytes) or not str(value).strip():
         raise InputError(f"{role}: expected names or numbers, found {value!r:.60}")
-    return value
+    return value if isinstance(value, str | int | float) else str(value)
 
 
 def label_name(value: Any) -> str:
@@ -188,4 +194,6 @@ def label_index(value: Any, spec: TaskSpec) -> int:
     if counted and is_number(name) and int(name) < len(spec.label_list):
         return int(name)
     hint = did_you_mean(name, spec.label_list)
-    raise InputError(f"label '{name}' is not one of the task's {len(spec.label_list)} labels{hint}")
+    raise InputError(
+        f"label '{name:.60}' is not one of the task's {len(spec.label_list)} labels{hint}"
+    )

@@ -13,7 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from brodmann.artifacts import whole_folder, write_checksums, write_json, write_text
+from brodmann.artifacts import whole_folder, write_json, write_text
+from brodmann.checksums import write_checksums
 from brodmann.data.batches import Batch, Part
 from brodmann.data.encoding import Encoded, encode_task
 from brodmann.data.kinds import KINDS

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from brodmann.artifacts import CHECKSUMS, damage_in, read_json, whole_file
+from brodmann.artifacts import read_json, whole_file
+from brodmann.checksums import CHECKSUMS, damage_in
 from brodmann.data.encoding import forget_last_call
 from brodmann.data.tasks import TaskSpec
 from brodmann.errors import InputError

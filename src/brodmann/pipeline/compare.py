@@ -1,20 +1,18 @@
 """Finished runs side by side, and whether their difference is more than chance."""
 
 import re
-import tomllib
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from brodmann.analysis.comparison import Run, compare
-from brodmann.artifacts import read_json, write_json
+from brodmann.artifacts import read_arrays, read_json, write_json
 from brodmann.config import RESULT_DOES_NOT_DEPEND_ON
+from brodmann.data.description import read_settings
 from brodmann.data.tasks import TaskSpec
 from brodmann.errors import InputError
 from brodmann.pipeline.evaluate import OUTCOMES
 from brodmann.pipeline.run_folder import MACHINE
-from brodmann.results import mean_dissociation, reasons_in_words
+from brodmann.results import Dissociation, mean_dissociation, reasons_in_words
 
 FILE = "comparison.json"
 
@@ -40,16 +38,17 @@ def read_run(folder: Path) -> Run:
     for name, command in (("model/config.json", "train"), (OUTCOMES, "evaluate")):
         if not (folder / name).is_file():
             raise InputError(f"{folder}: {name} is missing: `brodmann {command} {folder}` makes it")
-    specs = [TaskSpec.from_dict(v) for v in read_json(folder / "model" / "config.json")["tasks"]]
-    with np.load(folder / OUTCOMES, allow_pickle=False) as file:  # adapted: the new tasks alone
-        specs = [spec for spec in specs if f"validation|{spec.name}" in file.files]
-        outcomes = {spec.name: file[f"validation|{spec.name}"] for spec in specs}
+    described = read_json(folder / "model" / "config.json", tasks=list)["tasks"]
+    stored = read_arrays(folder / OUTCOMES)
+    specs = [TaskSpec.from_dict(values) for values in described]
+    specs = [s for s in specs if f"validation|{s.name}" in stored]  # adapted: the new tasks alone
+    outcomes = {spec.name: stored[f"validation|{spec.name}"] for spec in specs}
     found, undefined = None, ""
     if (folder / "dissociation.json").is_file():
-        measured = read_json(folder / "dissociation.json")
-        found = mean_dissociation(measured)
-        undefined = "" if found is not None else reasons_in_words(measured["undefined"])
-    settings = tomllib.loads((folder / "config.toml").read_text(encoding="utf-8"))
+        measured = Dissociation.load(folder / "dissociation.json")
+        found = mean_dissociation(vars(measured))
+        undefined = "" if found is not None else reasons_in_words(measured.undefined)
+    settings = read_settings(folder / "config.toml")
     seed = int(settings.get("seed", 0))
     named = {spec.name: spec for spec in specs}
     return Run(folder.name, seed, named, outcomes, found, undefined)
@@ -59,7 +58,7 @@ def _check_data(arms: dict[str, list[Path]]) -> None:
     """A paired test needs the same examples on both sides."""
     first: dict[str, str] | None = None
     for folder in [folder for folders in arms.values() for folder in folders]:
-        data = read_json(folder / "provenance.json")["data"]
+        data = read_json(folder / "provenance.json", data=dict)["data"]
         prints = {name: entry["fingerprint"] for name, entry in data.items()}
         if first is None:
             first = prints
@@ -70,12 +69,12 @@ def _check_data(arms: dict[str, list[Path]]) -> None:
 
 def _origin(folders: list[Path]) -> dict[str, Any]:
     """What the runs were made by: their settings where they are alike, and every machine."""
-    settings = [tomllib.loads((f / "config.toml").read_text(encoding="utf-8")) for f in folders]
+    settings = [read_settings(folder / "config.toml") for folder in folders]
     first = {k: v for k, v in settings[0].items() if k not in RESULT_DOES_NOT_DEPEND_ON}
     alike = {k: v for k, v in first.items() if all(one.get(k) == v for one in settings)}
     machines: list[dict[str, Any]] = []
     for folder in folders:
-        for sitting in read_json(folder / "provenance.json").get("sittings", []):
+        for sitting in read_json(folder / "provenance.json", sittings=list)["sittings"]:
             told = {key: sitting[key] for key in MACHINE if key in sitting}
             if told not in machines:
                 machines.append(told)
@@ -90,7 +89,7 @@ def grouped(folders: list[Path]) -> dict[str, list[Path]]:
         path = folder / "config.toml"
         if not path.is_file():
             raise InputError(f"{folder}: no run there (config.toml is missing)")
-        settings = tomllib.loads(path.read_text(encoding="utf-8"))
+        settings = read_settings(path)
         left_out = ("seed", *RESULT_DOES_NOT_DEPEND_ON)
         key = repr(sorted((k, v) for k, v in settings.items() if k not in left_out))
         if key not in keys:

@@ -17,6 +17,7 @@ from brodmann.reporting.record import Record, Study, read_record
 from brodmann.reporting.sections import sections
 
 FILE = "report.html"
+MARK = b'<meta name="generator" content="Brodmann">'  # in the head of every page
 STUDIES = ("comparison.json", "grid.json", "transfer.json")
 
 
@@ -29,11 +30,23 @@ def report_on(folders: list[Path], report: Any, *, to: Path | None = None) -> Pa
     place = (to or folders[0] / FILE).resolve()
     if place.is_dir():
         place = place / FILE
+    if to is not None:
+        _check_ours(place)
     figures = "figures" if to is None else f"{place.stem}-figures"
     write_text(place, page(study.title, subtitle(study), parts))
     write_figures(study, place.parent / figures)
     report("report", {"file": place})
     return place
+
+
+def _check_ours(place: Path) -> None:
+    """A page replaces an older page and nothing else."""
+    if not place.exists():
+        return
+    if not place.is_file() or MARK not in place.read_bytes()[:2000]:
+        raise InputError(
+            f"{place}: is there already and is no report of Brodmann's: name another file"
+        )
 
 
 def write_figures(study: Study, folder: Path) -> None:

@@ -47,7 +47,7 @@ def run(
         del model  # the stages below read the one that was kept
         wait()
         if (folder / "metrics.json").is_file() and (folder / OUTCOMES).is_file():
-            document = read_json(folder / "metrics.json")
+            document = read_json(folder / "metrics.json", splits=dict)
             report("scores", {"tasks": tasks, "splits": document["splits"], "folder": folder})
         else:
             document = evaluate_in(folder, config, tasks, report)

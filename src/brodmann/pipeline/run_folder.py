@@ -4,7 +4,6 @@ import contextlib
 import os
 import tempfile
 import time
-import tomllib
 from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 from brodmann import artifacts
 from brodmann.analysis.difficulty import task_difficulty
 from brodmann.config import RESULT_DOES_NOT_DEPEND_ON, Config, to_toml
+from brodmann.data.description import read_settings
 from brodmann.data.tasks import Task
 from brodmann.errors import BrodmannError, InputError
 
@@ -143,11 +143,7 @@ def check_folder(config: Config, tasks: list[Task]) -> None:
                 f"{folder}: holds files but no run ({strangers[0]}): choose another name or output"
             )
         return
-    try:
-        there = tomllib.loads(stored.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise InputError(f"{stored}: damaged ({error}): remove the folder") from None
-    different = _differences(there, config.resolved())
+    different = _differences(read_settings(stored), config.resolved())
     if only_relevance(folder):
         different = [one for one in different if one[0].partition(".")[0] == "tasks"]
     if different:
@@ -157,9 +153,9 @@ def check_folder(config: Config, tasks: list[Task]) -> None:
             "set another name, or remove the folder"
         )
     if (folder / "provenance.json").is_file():
-        before = artifacts.read_json(folder / "provenance.json").get("data", {})
+        before = artifacts.read_json(folder / "provenance.json", data=dict)["data"]
         for task in tasks:
-            if before.get(task.name, {}).get("fingerprint") != task.fingerprint():
+            if (before.get(task.name) or {}).get("fingerprint") != task.fingerprint():
                 raise InputError(
                     f"{folder}: the data of task '{task.name}' have changed since this run began: "
                     "set another name, or restore the data"
@@ -220,7 +216,7 @@ def record_provenance(folder: Path, config: Config, tasks: list[Task]) -> None:
     from brodmann.models.precision import computed_in
 
     path = folder / "provenance.json"
-    known = artifacts.read_json(path) if path.is_file() else {}
+    known = artifacts.read_json(path, data=dict, sittings=list) if path.is_file() else {}
     data = {
         task.name: {
             "fingerprint": task.fingerprint(),

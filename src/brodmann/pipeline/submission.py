@@ -55,6 +55,8 @@ def submission(
         raise InputError(f"unknown benchmark '{benchmark}'{did_you_mean(benchmark, BENCHMARKS)}")
     if to.is_dir():
         raise InputError(f"{to}: is a folder, expected the name of a zip file")
+    if to.exists() and not zipfile.is_zipfile(to):
+        raise InputError(f"{to}: is there already and is no zip file: name another one")
     model = MultiTaskModel.from_pretrained(model_folder)
     files = BENCHMARKS[benchmark]
     named = _named_tasks(model, {file.task for file in files})

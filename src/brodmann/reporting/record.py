@@ -1,11 +1,11 @@
 """What run folders hold, read for a report: files only, no torch, nothing measured."""
 
-import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from brodmann.artifacts import read_json, read_lines
+from brodmann.data.description import read_settings
 from brodmann.errors import InputError
 from brodmann.results import Dissociation, HeadScores
 
@@ -66,11 +66,7 @@ def read_record(folder: Path) -> Record:
     config = folder / "config.toml"
     if not config.is_file():
         raise InputError(f"{folder}: no run there (config.toml is missing)")
-    text = config.read_text(encoding="utf-8")
-    try:
-        settings = tomllib.loads(text)
-    except ValueError as error:
-        raise InputError(f"{config}: damaged ({error})") from None
+    settings = read_settings(config)
     metrics = _read(folder / "metrics.json")
     try:
         for results in metrics.get("splits", {}).values():
@@ -82,8 +78,8 @@ def read_record(folder: Path) -> Record:
     return Record(
         name=folder.resolve().name,
         settings=settings,
-        config_text=text,
-        provenance=_read(folder / "provenance.json"),
+        config_text=config.read_text(encoding="utf-8"),
+        provenance=_provenance(folder / "provenance.json"),
         log=read_lines(folder / "log.jsonl"),
         splits=metrics.get("splits", {}),
         parameters=metrics.get("parameters", {}),
@@ -99,5 +95,10 @@ def read_record(folder: Path) -> Record:
     )
 
 
-def _read(path: Path) -> dict[str, Any]:
-    return read_json(path) if path.is_file() else {}
+def _provenance(path: Path) -> dict[str, Any]:
+    found = _read(path, data=dict)
+    return _read(path, sittings=list) if "sittings" in found else found
+
+
+def _read(path: Path, **expected: type) -> dict[str, Any]:
+    return read_json(path, **expected) if path.is_file() else {}

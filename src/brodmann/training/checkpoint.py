@@ -19,14 +19,8 @@ import torch
 from safetensors.torch import load
 from torch import Tensor, nn
 
-from brodmann.artifacts import (
-    checksum,
-    damage_in,
-    read_json,
-    whole_folder,
-    write_checksums,
-    write_json,
-)
+from brodmann.artifacts import read_json, whole_folder, write_json
+from brodmann.checksums import checksum, damage_in, write_checksums
 from brodmann.models.stored import write_tensors
 
 BRANCH = "branch"  # folder of the checkpoints that other runs may go on from

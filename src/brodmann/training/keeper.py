@@ -13,14 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from brodmann.artifacts import (
-    append_lines,
-    checksum,
-    read_json,
-    read_lines,
-    sweep_leftovers,
-    write_text,
-)
+from brodmann.artifacts import append_lines, read_json, read_lines, sweep_leftovers, write_text
+from brodmann.checksums import checksum
 from brodmann.errors import InputError
 from brodmann.training import checkpoint
 from brodmann.training.checkpoint import BRANCH

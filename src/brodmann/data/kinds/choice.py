@@ -89,7 +89,7 @@ def _right_choice(label: Any, choices: list[str]) -> int:
     if not 0 <= number < len(choices):
         raise InputError(
             f"label: expected the number of a choice (0 to {len(choices) - 1}) or its text, "
-            f"found {label!r}"
+            f"found {label!r:.60}"
         )
     return number
 

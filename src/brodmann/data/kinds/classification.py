@@ -46,7 +46,7 @@ def read(row: Mapping[str, Any], spec: TaskSpec, labelled: bool) -> Example:
                 f"label: expected one label, found a {type(label).__name__}"
                 " (for several labels a text use kind 'multilabel')"
             )
-        example["label"] = label
+        example["label"] = scalar_label(label, "label")
         if "set" in row:
             example["set"] = scalar_label(row["set"], "set")
     return example
@@ -56,7 +56,7 @@ def settle(spec: TaskSpec, splits: Mapping[str, Sequence[Example]]) -> TaskSpec:
     present = label_names(example["label"] for example in splits["train"])
     if len(present) < 2:
         raise InputError(
-            f"task '{spec.name}': every training example has the label '{present[0]}', "
+            f"task '{spec.name}': every training example has the label '{present[0]:.60}', "
             "expected at least two classes"
         )
     everywhere = (example["label"] for examples in splits.values() for example in examples)

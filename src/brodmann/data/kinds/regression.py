@@ -42,9 +42,11 @@ def read(row: Mapping[str, Any], spec: TaskSpec, labelled: bool) -> Example:
                 raise ValueError
             example["label"] = float(label)
         except (TypeError, ValueError):
-            raise InputError(f"label: expected a number, found {label!r}") from None
+            raise InputError(f"label: expected a number, found {label!r:.60}") from None
+        except OverflowError:
+            example["label"] = math.inf
         if not math.isfinite(example["label"]):
-            raise InputError(f"label: expected a finite number, found {row['label']!r}")
+            raise InputError(f"label: expected a finite number, found {row['label']!r:.60}")
     return example
 
 

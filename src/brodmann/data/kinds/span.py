@@ -84,8 +84,8 @@ def _placed(text: Any, start: Any, context: str) -> tuple[str, int]:
         place = int(start)
         if place != float(start):
             raise ValueError
-    except (TypeError, ValueError):
-        raise InputError(f"answer_start: expected a whole number, found {start!r}") from None
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"answer_start: expected a whole number, found {start!r:.60}") from None
     if place < 0 or context[place : place + len(text)] != text:
         found = context[max(place, 0) : max(place, 0) + len(text)]
         raise InputError(

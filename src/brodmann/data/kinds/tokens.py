@@ -46,7 +46,8 @@ def read(row: Mapping[str, Any], spec: TaskSpec, labelled: bool) -> Example:
     if not words:
         raise InputError("tokens: expected at least one word, found none")
     for word in words:
-        if word is None or isinstance(word, list | dict) or not is_text(str(word)) or word == "":
+        odd = word is None or isinstance(word, list | dict | bytes) or word == ""
+        if odd or not is_text(str(word)):
             raise InputError(f"tokens: expected words, found {word!r:.60}")
     example: Example = {"tokens": [str(word) for word in words]}
     if "spans" in row:  # the words' places in the raw text that was asked about
