@@ -353,3 +353,25 @@ def test_a_json_list_in_a_file_of_lines(tmp_path: Path, name: str, text: str) ->
         f"{path} line 1: a JSON list, expected one JSON object per line: rename the file to "
         f"{name.replace('.jsonl', '.json')}, or write one object per line without [ ]"
     )
+
+
+def test_what_is_no_configuration(tmp_path: Path, command: Command) -> None:
+    table = tmp_path / "tickets.csv"
+    table.write_text("body,topic\nhello,x\n", encoding="utf-8")
+    assert command("run", table) == (
+        2,
+        "",
+        f"brodmann: {table}: is a data file, expected a configuration (TOML) that names it: "
+        "`brodmann init` writes one to start from\n",
+    )
+    (tmp_path / "support.toml").write_text('name = "x"\n', encoding="utf-8")
+    wrong = tmp_path / "supprt.toml"
+    assert command("run", wrong) == (
+        2, "", f"brodmann: {wrong}: no such file; did you mean 'support.toml'?\n"
+    )  # fmt: skip
+    assert command("map")[2] == (
+        "brodmann: Missing argument 'config'. (see `brodmann map --help`)\n"
+    )
+    assert command("nothing")[2] == (
+        "brodmann: No such command 'nothing'. (see `brodmann --help`)\n"
+    )
