@@ -117,7 +117,7 @@ def test_configuration(complaint: Callable[..., str]) -> None:
         "tasks[0]: unknown task 'builtin/sentimnt'; did you mean 'builtin/sentiment'?"
     )
     assert complaint(TASK + "[training]\nepochs = 0\n") == (
-        "c.toml: training.epochs = 0: input should be greater than 0"
+        "c.toml: training.epochs = 0: input should be 'auto' or input should be greater than 0"
     )
     assert complaint(TASK + '[training]\nepochs = "3"\n') == (
         "c.toml: training.epochs = '3': input should be a valid integer"
