@@ -120,7 +120,7 @@ def test_configuration(complaint: Callable[..., str]) -> None:
         "c.toml: training.epochs = 0: input should be 'auto' or input should be greater than 0"
     )
     assert complaint(TASK + '[training]\nepochs = "3"\n') == (
-        "c.toml: training.epochs = '3': input should be a valid integer"
+        "c.toml: training.epochs = '3': input should be 'auto' or input should be a valid integer"
     )
     assert complaint(TASK + "[model]\nfreeze = 1.5\n") == (
         "c.toml: model.freeze = 1.5: input should be 'encoder' or input should be less than "
