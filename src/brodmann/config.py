@@ -12,7 +12,8 @@ from pydantic import Field, field_validator
 
 from brodmann.artifacts import digest
 from brodmann.data.description import Section, TaskDescription, checked, parse_toml
-from brodmann.errors import InputError
+from brodmann.data.readers import ENDINGS
+from brodmann.errors import InputError, did_you_mean
 
 PositiveInt = Annotated[int, Field(gt=0, le=10**9)]
 LONGEST_NAME = 180  # bytes: file systems take 255, and files beside the folder have longer names
@@ -360,12 +361,20 @@ def load_config(path: Path, overrides: list[str] | None = None) -> tuple[Config,
     try:
         values = parse_toml(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
+        near = did_you_mean(path.name, sorted(other.name for other in path.parent.glob("*.toml")))
+        if "did you mean" in near:
+            raise InputError(f"{path}: no such file{near}") from None
         raise InputError(
             f"{path}: no such file; `brodmann init` writes one to start from"
         ) from None
     except IsADirectoryError:
         raise InputError(f"{path}: is a folder without a run, expected a TOML file") from None
     except ValueError as error:
+        if path.name.lower().endswith(ENDINGS):
+            raise InputError(
+                f"{path}: is a data file, expected a configuration (TOML) that names it: `brodmann "
+                "init` writes one to start from"
+            ) from None
         raise InputError(f"{path}: not TOML: {error}") from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from None

@@ -42,11 +42,12 @@ def dissociation(value: float | None) -> str:
 
 
 def percent(value: float | None) -> str:
-    return "–" if value is None else f"{100 * value:.1f}"
+    text = "–" if value is None else f"{100 * value:.1f}"
+    return "0.0" if text == "-0.0" else text
 
 
 def interval(ends: Any) -> str:
-    return "–" if ends is None else f"\\[{100 * ends[0]:.1f}, {100 * ends[1]:.1f}]"
+    return "–" if ends is None else f"\\[{percent(ends[0])}, {percent(ends[1])}]"
 
 
 def seeds_in_words(over: dict[str, Any]) -> str:

@@ -117,10 +117,10 @@ def test_configuration(complaint: Callable[..., str]) -> None:
         "tasks[0]: unknown task 'builtin/sentimnt'; did you mean 'builtin/sentiment'?"
     )
     assert complaint(TASK + "[training]\nepochs = 0\n") == (
-        "c.toml: training.epochs = 0: input should be greater than 0"
+        "c.toml: training.epochs = 0: input should be 'auto' or input should be greater than 0"
     )
     assert complaint(TASK + '[training]\nepochs = "3"\n') == (
-        "c.toml: training.epochs = '3': input should be a valid integer"
+        "c.toml: training.epochs = '3': input should be 'auto' or input should be a valid integer"
     )
     assert complaint(TASK + "[model]\nfreeze = 1.5\n") == (
         "c.toml: model.freeze = 1.5: input should be 'encoder' or input should be less than "
@@ -331,6 +331,7 @@ def test_a_configuration_from_notepad_and_one_in_json(tmp_path: Path, command: C
             "unknown key 'training.threads'; did you mean 'threads' at the top level?",
         ),
         ("training.epoch=3", "unknown key 'training.epoch'; did you mean 'epochs'?"),
+        ("seeds=3", "unknown key 'seeds'; did you mean 'seed'?"),
     ],
 )
 def test_a_key_in_the_wrong_table_is_told_its_place(
@@ -352,4 +353,26 @@ def test_a_json_list_in_a_file_of_lines(tmp_path: Path, name: str, text: str) ->
     assert str(caught.value) == (
         f"{path} line 1: a JSON list, expected one JSON object per line: rename the file to "
         f"{name.replace('.jsonl', '.json')}, or write one object per line without [ ]"
+    )
+
+
+def test_what_is_no_configuration(tmp_path: Path, command: Command) -> None:
+    table = tmp_path / "tickets.csv"
+    table.write_text("body,topic\nhello,x\n", encoding="utf-8")
+    assert command("run", table) == (
+        2,
+        "",
+        f"brodmann: {table}: is a data file, expected a configuration (TOML) that names it: "
+        "`brodmann init` writes one to start from\n",
+    )
+    (tmp_path / "support.toml").write_text('name = "x"\n', encoding="utf-8")
+    wrong = tmp_path / "supprt.toml"
+    assert command("run", wrong) == (
+        2, "", f"brodmann: {wrong}: no such file; did you mean 'support.toml'?\n"
+    )  # fmt: skip
+    assert command("map")[2] == (
+        "brodmann: Missing argument 'config'. (see `brodmann map --help`)\n"
+    )
+    assert command("nothing")[2] == (
+        "brodmann: No such command 'nothing'. (see `brodmann --help`)\n"
     )

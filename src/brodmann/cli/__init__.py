@@ -51,7 +51,9 @@ def main() -> None:
         if type(error).__name__ == "NoArgsIsHelpError":  # the help is printed when it is raised
             print(error.format_message(), end="")
             sys.exit(0)
-        complain(f"{error.format_message()} (see `brodmann --help`)")
+        context = getattr(error, "ctx", None)
+        command = f" {context.info_name}" if context is not None and context.parent else ""
+        complain(f"{error.format_message()} (see `brodmann{command} --help`)")
         sys.exit(2)
     if code == 130:  # typer's own answer to Ctrl-C
         complain(STOPPED)

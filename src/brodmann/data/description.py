@@ -3,6 +3,7 @@
 One schema for all three, so that a wrong key gets the same answer everywhere.
 """
 
+import difflib
 import tomllib
 import types
 import typing
@@ -171,7 +172,8 @@ def explain(error: ValidationError, section: type[BaseModel], where: str) -> str
     if problem["type"] == "extra_forbidden":
         known = _keys_at(section, path[:-1])
         elsewhere = _tables_with(section, str(path[-1]))
-        if elsewhere:
+        misspelt = difflib.get_close_matches(str(path[-1]), known, n=1, cutoff=0.85)
+        if elsewhere and not misspelt:
             return f"{where}: unknown key '{key}'; did you mean {' or '.join(elsewhere)}?"
         return f"{where}: unknown key '{key}'{did_you_mean(str(path[-1]), known)}"
     found = problem["input"]

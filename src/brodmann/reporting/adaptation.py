@@ -33,13 +33,15 @@ def lost_tasks(found: dict[str, Any]) -> dict[str, str]:
     """Old tasks that clearly lost by the new ones → how much, in words."""
     old = found.get("old") or {}
     lost = {}
-    for task, ends in (old.get("interval") or {}).items():
-        before, after = old["before"][task], old["after"][task]
-        if before - after >= LOST and ends[1] < 0:
-            lost[task] = (
-                f"{old['metrics'][task]} {percent(before)} → {percent(after)} %, "
-                f"{points(after - before)} points {interval(ends)}"
+    for task, after in (old.get("after") or {}).items():
+        before = old["before"][task]
+        ends = old.get("interval", {}).get(task)  # older results have none
+        if before - after >= LOST and (ends is None or ends[1] < 0):
+            metric = old.get("metrics", {}).get(task, "")
+            words = (
+                f"{metric} {percent(before)} → {percent(after)} %, {points(after - before)} points"
             )
+            lost[task] = f"{words} {interval(ends)}".strip()
     return lost
 
 

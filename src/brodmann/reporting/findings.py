@@ -257,15 +257,6 @@ def _training_steps(run: Record) -> list[Reasoned]:
                 f"ended more than {100 * FORGOTTEN:g} points below their own best evaluation",
             )
         )
-    idle = [task for task in unlearnt_tasks(run) if task not in rising]
-    if idle and not lost:
-        found.append(
-            (
-                f"Train {listed(idle)} longer, or with a higher rate (training.epochs, "
-                "training.learning_rate), on more examples, or check the labels.",
-                "hardly better than an answer without reading, and no longer rising",
-            )
-        )
     for task, entry in run.validation.items():
         if (entry.get("truncated") or 0) > CUT:
             found.append(

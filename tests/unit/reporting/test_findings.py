@@ -320,16 +320,9 @@ def test_a_task_that_learnt_nothing_gets_advice(tmp_path: Path) -> None:
     write_run(tmp_path / "run", ["names", "mood"])
     record = read_record(tmp_path / "run")
     record.splits["validation"]["names"] |= {"score": 0.0, "trivial": 0.0, "metric": "entity_f1"}
-    for entry in record.log:  # no longer rising
-        if "scores" in entry:
-            entry["scores"]["names"] = {"entity_f1": 0.0}
-    steps = next_steps(Study("s", [record]))
-    assert (
-        "Train names longer, or with a higher rate (training.epochs, training.learning_rate), on "
-        "more examples, or check the labels.",
-        "hardly better than an answer without reading, and no longer rising",
-    ) in steps
+    steps = [what for what, _ in next_steps(Study("s", [record]))]
+    start = "Train longer (training.epochs), or raise training.learning_rate: names is"
+    assert any(what.startswith(start) for what in steps)
     record.splits["validation"]["names"]["score"] = 0.9
-    assert not any(
-        what.startswith("Train names longer,") for what, _ in next_steps(Study("s", [record]))
-    )
+    steps = [what for what, _ in next_steps(Study("s", [record]))]
+    assert not any(what.startswith(start) for what in steps)
