@@ -257,15 +257,6 @@ def _training_steps(run: Record) -> list[Reasoned]:
                 f"ended more than {100 * FORGOTTEN:g} points below their own best evaluation",
             )
         )
-    idle = [task for task in unlearnt_tasks(run) if task not in rising]
-    if idle and not lost:
-        found.append(
-            (
-                f"Train {listed(idle)} longer, or with a higher rate (training.epochs, "
-                "training.learning_rate), on more examples, or check the labels.",
-                "hardly better than an answer without reading, and no longer rising",
-            )
-        )
     for task, entry in run.validation.items():
         if (entry.get("truncated") or 0) > CUT:
             found.append(
@@ -284,7 +275,7 @@ def _remedies(run: Record, weak: dict[str, str]) -> list[Reasoned]:
     found = []
     if rest:
         verb = "is" if len(rest) == 1 else "are"
-        words = "Train longer (training.epochs), or raise training.learning_rate"
+        words = "Train longer (training.epochs), raise training.learning_rate, or check the labels"
         reasons = "; ".join(f"{task}: {weak[task]}" for task in rest)
         found.append((f"{words}: {listed(rest)} {verb} {HARDLY}.", reasons))
     for task in fallen:
