@@ -275,7 +275,7 @@ def _remedies(run: Record, weak: dict[str, str]) -> list[Reasoned]:
     found = []
     if rest:
         verb = "is" if len(rest) == 1 else "are"
-        words = "Train longer (training.epochs), or raise training.learning_rate"
+        words = "Train longer (training.epochs), raise training.learning_rate, or check the labels"
         reasons = "; ".join(f"{task}: {weak[task]}" for task in rest)
         found.append((f"{words}: {listed(rest)} {verb} {HARDLY}.", reasons))
     for task in fallen:
