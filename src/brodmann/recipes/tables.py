@@ -12,6 +12,11 @@ from brodmann.recipes import PAPERS, Numbers, Recipe, View, index, recipes
 from brodmann.recipes.cells import P_VALUE, PLUS_MINUS, is_companion
 
 SCALES = ("mini", "paper")
+ONE_SIDED = (
+    "p is that of the difference to the first row, by the paper's one-sided paired bootstrap over "
+    "seeds, which rejects too often."
+)
+TWO_SIDED = "p is that of the difference to multi, by the two-sided test of `brodmann compare`."
 
 
 def described(
@@ -154,7 +159,8 @@ def how_to_read(document: Mapping[str, Any]) -> str:
     if any(column.endswith(PLUS_MINUS) for column in columns):
         words.append("± is the standard deviation over seeds.")
     if any(column.endswith(P_VALUE) for column in columns):
-        words.append("p is that of the difference to the first row, by the paired bootstrap.")
+        few_shot = document["view"].get("reader") == "few_shot"
+        words.append(ONE_SIDED if few_shot else TWO_SIDED)
     return " ".join(words)
 
 
