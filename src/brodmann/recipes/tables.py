@@ -6,10 +6,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from brodmann.analysis.dissociation import undertrained
 from brodmann.artifacts import read_json
 from brodmann.errors import InputError
 from brodmann.recipes import PAPERS, Numbers, Recipe, View, index, recipes
 from brodmann.recipes.cells import P_VALUE, PLUS_MINUS, is_companion
+from brodmann.results import LOWER_IS_BETTER
 
 SCALES = ("mini", "paper")
 ONE_SIDED = (
@@ -64,6 +66,23 @@ def described(
         "undefined": undefined or {},
         "data": data,
     }
+
+
+def hardly_learnt(found: dict[str, Any], arm: str = "") -> dict[str, str]:
+    """task → in how many of the runs it is near an answer without reading: what is said of such a
+    task's heads, or of a way of training it, means little."""
+    splits = [c["splits"]["validation"] for c in found.get("cells", []) if c["state"] == "done"]
+    for name, runs in found.get("splits", {}).items():
+        if name == arm or not arm:
+            splits += [run["validation"] for run in runs]
+    near: dict[str, list[bool]] = {}
+    for results in splits:
+        for task, entry in results.items():
+            judged = entry["metric"] not in LOWER_IS_BETTER and entry.get("trivial") is not None
+            weak = judged and undertrained(entry["score"], entry["trivial"]) is not None
+            weak = weak or entry.get("undertrained") is not None
+            near.setdefault(task, []).append(weak)
+    return {task: f"{sum(weak)} of {len(weak)} runs" for task, weak in near.items() if any(weak)}
 
 
 def as_markdown(document: dict[str, Any]) -> str:
