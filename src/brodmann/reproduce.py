@@ -4,7 +4,6 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from brodmann.analysis.dissociation import undertrained
 from brodmann.arms import arm_config, run_arms
 from brodmann.artifacts import provenance, read_json, write_json, write_text
 from brodmann.config import Config, apply_override, checked_config, set_value
@@ -20,8 +19,8 @@ from brodmann.recipes import Recipe, View, find
 from brodmann.recipes.cells import case_key
 from brodmann.recipes.links import voxels_needed
 from brodmann.recipes.readers import READERS, SHOW_DISSOCIATION
-from brodmann.recipes.tables import SCALES, as_markdown, described, table_file
-from brodmann.results import LOWER_IS_BETTER, mean_dissociation, reasons_in_words
+from brodmann.recipes.tables import SCALES, as_markdown, described, hardly_learnt, table_file
+from brodmann.results import mean_dissociation, reasons_in_words
 
 
 def reproduce(
@@ -172,23 +171,6 @@ def ways_of(recipe: Recipe, views: list[View]) -> tuple[str, ...]:
     if any(not view.relate for view in views):
         return recipe.relate
     return tuple(by for by in recipe.relate if any(by in view.relate for view in views))
-
-
-def hardly_learnt(found: dict[str, Any], arm: str = "") -> dict[str, str]:
-    """task → in how many of the runs it is near an answer without reading: what is said of such a
-    task's heads, or of a way of training it, means little."""
-    splits = [c["splits"]["validation"] for c in found.get("cells", []) if c["state"] == "done"]
-    for name, runs in found.get("splits", {}).items():
-        if name == arm or not arm:
-            splits += [run["validation"] for run in runs]
-    near: dict[str, list[bool]] = {}
-    for results in splits:
-        for task, entry in results.items():
-            judged = entry["metric"] not in LOWER_IS_BETTER and entry.get("trivial") is not None
-            weak = judged and undertrained(entry["score"], entry["trivial"]) is not None
-            weak = weak or entry.get("undertrained") is not None
-            near.setdefault(task, []).append(weak)
-    return {task: f"{sum(weak)} of {len(weak)} runs" for task, weak in near.items() if any(weak)}
 
 
 def undefined_runs(found: dict[str, Any]) -> dict[str, str]:

@@ -61,6 +61,7 @@ Reader = Callable[[dict[str, Any]], Numbers]
 SHOW_DISSOCIATION = {
     "pair_dissociation",
     "pair_dissociation_by_model",
+    "paradigm_averages",
     "dual_task",
     "dual_task_by_model",
     "dual_task_scores",

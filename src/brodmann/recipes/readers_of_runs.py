@@ -16,15 +16,15 @@ from brodmann.results import Dissociation, HeadScores
 
 def few_shot(summary: dict[str, Any]) -> Numbers:
     """One row per start, one column per task and number of examples: mean and spread over seeds,
-    and the p of the difference to the first start."""
+    and the p of the difference to the first start, by the paper's own test."""
     rows: Numbers = {}
     for task, amounts in summary["tasks"].items():
         for amount, starts in amounts.items():
             for start, entry in starts.items():
                 row, column = rows.setdefault(start, {}), f"{task}, {amount}"
                 row |= beside_its_spread(column, *entry["mean"])
-                if entry.get("p") is not None:
-                    row[column + P_VALUE] = entry["p"]
+                if entry.get("paired_bootstrap_p") is not None:
+                    row[column + P_VALUE] = entry["paired_bootstrap_p"]
     return rows
 
 

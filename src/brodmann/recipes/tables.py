@@ -6,12 +6,19 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from brodmann.analysis.dissociation import undertrained
 from brodmann.artifacts import read_json
 from brodmann.errors import InputError
 from brodmann.recipes import PAPERS, Numbers, Recipe, View, index, recipes
 from brodmann.recipes.cells import P_VALUE, PLUS_MINUS, is_companion
+from brodmann.results import LOWER_IS_BETTER
 
 SCALES = ("mini", "paper")
+ONE_SIDED = (
+    "p is that of the difference to the first row, by the paper's one-sided paired bootstrap over "
+    "seeds, which rejects too often."
+)
+TWO_SIDED = "p is that of the difference to multi, by the two-sided test of `brodmann compare`."
 
 
 def described(
@@ -59,6 +66,23 @@ def described(
         "undefined": undefined or {},
         "data": data,
     }
+
+
+def hardly_learnt(found: dict[str, Any], arm: str = "") -> dict[str, str]:
+    """task → in how many of the runs it is near an answer without reading: what is said of such a
+    task's heads, or of a way of training it, means little."""
+    splits = [c["splits"]["validation"] for c in found.get("cells", []) if c["state"] == "done"]
+    for name, runs in found.get("splits", {}).items():
+        if name == arm or not arm:
+            splits += [run["validation"] for run in runs]
+    near: dict[str, list[bool]] = {}
+    for results in splits:
+        for task, entry in results.items():
+            judged = entry["metric"] not in LOWER_IS_BETTER and entry.get("trivial") is not None
+            weak = judged and undertrained(entry["score"], entry["trivial"]) is not None
+            weak = weak or entry.get("undertrained") is not None
+            near.setdefault(task, []).append(weak)
+    return {task: f"{sum(weak)} of {len(weak)} runs" for task, weak in near.items() if any(weak)}
 
 
 def as_markdown(document: dict[str, Any]) -> str:
@@ -154,7 +178,8 @@ def how_to_read(document: Mapping[str, Any]) -> str:
     if any(column.endswith(PLUS_MINUS) for column in columns):
         words.append("± is the standard deviation over seeds.")
     if any(column.endswith(P_VALUE) for column in columns):
-        words.append("p is that of the difference to the first row, by the paired bootstrap.")
+        few_shot = document["view"].get("reader") == "few_shot"
+        words.append(ONE_SIDED if few_shot else TWO_SIDED)
     return " ".join(words)
 
 
