@@ -6,10 +6,11 @@ the training data), L-BFGS minimises
 
 $$\frac{1}{N} \sum_{n=1}^{N} \mathcal{L}(V z_n + c, y_n) + \frac{\lambda}{2N} \lVert V \rVert^2,$$
 
-which is convex; $W$ and $b$ follow from $V$, $c$ and the standardisation. For a classification this
-is multinomial logistic regression (scikit-learn's, with $C = 1/\lambda$), for a regression ridge
-regression; choices, spans and tags use their own loss in the same way. Tasks that share an output
-head are fitted together, each by the mean of its losses.
+which is convex; $W$ and $b$ follow from $V$, $c$ and the standardisation. Unless set, $\lambda$ is
+a quarter of the size of a state: a prior under which a logit has a standard deviation of 2. For a
+classification this is multinomial logistic regression (scikit-learn's, with $C = 1/\lambda$), for a
+regression ridge regression; choices, spans and tags use their own loss in the same way. Tasks that
+share an output head are fitted together, each by the mean of its losses.
 
 A few epochs of gradient steps leave such a head far from its optimum, so that a frozen encoder
 looks worse than it is. Layers that a family's head has before its last one (RoBERTa's dense layer)
@@ -66,7 +67,7 @@ def fit_output_heads(
     tasks: Sequence[Task],
     *,
     examples: int | None = None,
-    l2: float = 1.0,
+    l2: float | None = None,
     seed: int = 0,
     batch_size: int = 64,
     precision: str = "float32",
@@ -74,11 +75,16 @@ def fit_output_heads(
     """Set the output heads of these tasks to the optimum for their training data, in place.
 
     The encoder is read as it is, frozen or not. `examples` limits how many training examples of a
-    task are drawn (None: all of them); `l2` is λ. Returns one entry per output head, by its name.
+    task are drawn (None: all of them); `l2` is λ (None: a quarter of the size of a state). Returns
+    one entry per output head, by its name.
     """
     if not tasks:
         raise InputError("tasks: expected at least one task, found none")
-    if isinstance(l2, bool) or not isinstance(l2, int | float) or not l2 > 0:
+    if (
+        isinstance(l2, bool)
+        or not isinstance(l2, int | float | None)
+        or (l2 is not None and not l2 > 0)
+    ):
         raise InputError(f"l2 = {l2!r}: expected a number above 0")
     together: dict[str, list[Task]] = {}
     for task in tasks:
@@ -89,7 +95,8 @@ def fit_output_heads(
         for task in sharing:
             last = last_linear(model, task)
             pieces.append(_read(model, task, last, examples, seed, batch_size, precision))
-        found[name] = _fit(last, [task.name for task in sharing], pieces, float(l2))
+        penalty = last.in_features / 4 if l2 is None else float(l2)
+        found[name] = _fit(last, [task.name for task in sharing], pieces, penalty)
     return found
 
 

@@ -59,14 +59,16 @@ def topics(count: int = 240) -> Any:
     )[0]
 
 
-def test_it_reaches_what_scikit_learn_reaches_on_the_same_features() -> None:
+@pytest.mark.parametrize("given", [None, 1.0])
+def test_it_reaches_what_scikit_learn_reaches_on_the_same_features(given: float | None) -> None:
     task = topics()
     model = build([task])
-    (fitted,) = fit_output_heads(model, [task]).values()
+    (fitted,) = fit_output_heads(model, [task], l2=given).values()
+    l2 = model.config.hidden_size / 4 if given is None else given
     assert fitted.converged and fitted.tasks == ("topic",)
     labels = {s: [e["label"] for e in task.splits[s]] for s in ("train", "validation")}
     reference = make_pipeline(
-        StandardScaler(), LogisticRegression(C=1.0, tol=1e-8, max_iter=10_000)
+        StandardScaler(), LogisticRegression(C=1 / l2, tol=1e-8, max_iter=10_000)
     )
     reference.fit(pooled(model, task, "train"), labels["train"])
     score = bm.evaluate(model, [task])["topic"].scores["accuracy"]
@@ -83,14 +85,14 @@ def test_gradient_steps_stop_short_of_it() -> None:
     task = topics()
     stepped, fitted = build([task]), build([task])
     bm.fit(stepped, [task], epochs=3, learning_rate=5e-3, keep="last")
-    fit_output_heads(fitted, [task])
+    fit_output_heads(fitted, [task], l2=1.0)
     assert loss_of(fitted, task) < 0.8 * loss_of(stepped, task)
 
 
 def test_a_regression_is_ridge_regression(tasks_of_every_kind: list[Any]) -> None:
     task = next(task for task in tasks_of_every_kind if task.name == "value")
     model = build([task])
-    fit_output_heads(model, [task])
+    fit_output_heads(model, [task], l2=1.0)
     targets = [
         (e["label"] - task.spec.target_mean) / task.spec.target_scale for e in task.splits["train"]
     ]
@@ -190,6 +192,8 @@ tasks = [
 backbone = "builtin:tiny"
 output_heads = "fitted"
 freeze = "encoder"
+[training]
+precision = "float32"
 [map]
 examples = 16
 [dissociation]
