@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from safetensors.torch import load_file
 
+from brodmann.models.precision import computed_in
+
 Command = Callable[..., tuple[int, str, str]]
 CONFIG = """
 name = "arms"
@@ -49,7 +51,7 @@ def test_every_arm_and_seed_in_one_command(study: Path, command: Command) -> Non
     result = json.loads((study / "runs" / "arms" / "comparison.json").read_text("utf-8"))
     assert result["configuration"]["training"]["epochs"] and "seed" not in result["configuration"]
     (machine,) = result["machines"]  # what a reader needs to trust or repeat the numbers
-    assert machine["versions"]["torch"] and machine["precision"] in ("float32", "bf16")
+    assert machine["versions"]["torch"] and machine["precision"] == computed_in("auto")
     assert result["baseline"] == "multi" and list(result["arms"]) == [
         "single", "multi", "iat", "random",
     ]  # fmt: skip
