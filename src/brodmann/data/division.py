@@ -1,9 +1,6 @@
-"""Which examples are trained on and which are judged: the stated, seeded rules.
+"""Examples with the rows they come from: divided, and drawn by stated, seeded rules.
 
-No validation split: a share of the training examples is held out. Examples with the same input (or
-of the same set) stay on one side, every stratum (class, tenth of the values) gives its share, and
-tasks over the same rows hold out the same ones: no text is trained on in one task and judged
-in another.
+Which rows of a table are held out is in `data/holdout.py`.
 """
 
 import random
@@ -13,7 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from brodmann.artifacts import digest
+from brodmann.data.holdout import hold_out
 from brodmann.data.readers import Table
+from brodmann.data.sources import Loading
 from brodmann.data.tasks import Example
 from brodmann.errors import InputError
 
@@ -35,29 +34,51 @@ class Split:
         )
 
 
-def hold_out(
-    split: Split, strata: Sequence[Any], targets: tuple[str, ...], share: float, seed: int
-) -> set[Any]:
-    """The rows of the validation set, by where they stand in their file."""
-    by_input: dict[str, list[Any]] = defaultdict(list)  # the same text twice is one choice
-    by_stratum: dict[Any, list[str]] = defaultdict(list)
-    for row, example, stratum in zip(split.rows, split.examples, strata, strict=True):
-        own = {k: v for k, v in example.items() if k not in targets}
-        together = example.get("set", example.get("parallel", own))  # translations, too
-        key = digest(together)
-        if key not in by_input:
-            by_stratum[stratum].append(key)
-        by_input[key].append(split.table.lines[row])
-    held: set[Any] = set()
-    owed = 0.0  # strata too small for their share pass the rest on, so that the total is right
-    for stratum in sorted(by_stratum, key=str):
-        keys = sorted(by_stratum[stratum])
-        random.Random(f"{seed}/{stratum}").shuffle(keys)
-        owed += share * len(keys)
-        at_least = 1 if len(keys) > 1 else 0
-        count = min(max(round(owed), at_least), len(keys) - at_least)
-        owed -= count
-        held.update(row for key in keys[:count] for row in by_input[key])
+def with_validation(
+    whole: Split,
+    task: str,
+    targets: tuple[str, ...],
+    share: float,
+    loading: Loading,
+    notes: list[str],
+) -> dict[str, Split]:
+    """The task's examples as training and validation set, and a note on how they were divided."""
+    train, validation = divide(whole, _held_lines(whole, task, share, loading), task)
+    train, left_out = without_inputs_of(validation, train, targets)
+    if left_out > len(train.rows):
+        raise InputError(
+            f"task '{task}': no validation set can be held out: {left_out:,} of "
+            f"{len(whole.rows):,} examples have an input that is in it, too (the rows differ in "
+            "columns that the task does not read): give a 'validation' file"
+        )
+    notes.append(
+        f"{task}: no validation split: {len(validation.rows):,} of {len(whole.rows):,} "
+        f"training examples held out (stratified, seed {loading.seed})"
+    )
+    if left_out:
+        text = f"{left_out:,} training examples left out, whose input is held out in other rows"
+        notes.append(f"{task}: {text}")
+    return {"train": train, "validation": validation}
+
+
+def _held_lines(whole: Split, task: str, share: float, loading: Loading) -> set[Any]:
+    """Lines of the table that was read: the same for every task over it."""
+    root = whole.table.root or whole.table
+    sets = {
+        whole.table.lines[row]: example["set"]
+        for row, example in zip(whole.rows, whole.examples, strict=True)
+        if "set" in example
+    }
+    if sets:  # no set is torn apart, whatever its rows' texts
+        return hold_out(root, share, loading.seed, sets)
+    if id(root) not in loading.held_out:
+        loading.held_out[id(root)] = (root, share, hold_out(root, share, loading.seed))
+    _, known, held = loading.held_out[id(root)]
+    if known != share:
+        raise InputError(
+            f"task '{task}': validation_share = {share:g}, but {known:g} for another task over "
+            f"{root.source}: rows that judge one would train the other: give both the same"
+        )
     return held
 
 
@@ -71,6 +92,24 @@ def divide(split: Split, held: set[Any], task: str) -> tuple[Split, Split]:
             "give more, or a 'validation' file"
         )
     return split.only(kept), split.only(out)
+
+
+def without_inputs_of(
+    validation: Split, train: Split, targets: tuple[str, ...]
+) -> tuple[Split, int]:
+    """The training examples whose input is not judged, and how many were left out.
+
+    Rows are divided by the longest text of the table; a task that does not read that column may
+    find one input in several rows.
+    """
+
+    def key(example: Example) -> str:
+        own = {k: v for k, v in example.items() if k not in targets}
+        return digest(example.get("set", example.get("parallel", own)))
+
+    judged = {key(example) for example in validation.examples}
+    kept = [i for i, example in enumerate(train.examples) if key(example) not in judged]
+    return train.only(kept), len(train.rows) - len(kept)
 
 
 def draw(split: Split, count: int, strata: Sequence[Any], seed: int) -> Split:

@@ -10,7 +10,7 @@ import numpy as np
 from brodmann.data import catalogue
 from brodmann.data.catalogue import COLUMNS
 from brodmann.data.description import TaskDescription, checked, parse_toml
-from brodmann.data.division import Split, divide, draw, hold_out
+from brodmann.data.division import Split, draw, with_validation
 from brodmann.data.kinds import KINDS, Kind
 from brodmann.data.pairs import balanced_pairs
 from brodmann.data.readers import SPLITS, Table
@@ -275,7 +275,9 @@ def _from_tables(
     if not spec.generated:
         check_learnable(spec, splits["train"].examples)
     if "validation" not in splits:
-        _hold_out(splits, spec, kind, description.validation_share, loading, notes)
+        targets = (*kind.TARGETS, "answers")
+        share = description.validation_share
+        splits |= with_validation(splits["train"], name, targets, share, loading, notes)
     spec = kind.settle(spec, {split: part.examples for split, part in splits.items()})
     primary = description.metric or (description.metrics or [_primary(spec, kind)])[0]
     shown = (primary, *(m for m in description.metrics or [] if m != primary))
@@ -328,32 +330,6 @@ def _note_loose_tags(spec: TaskSpec, splits: Mapping[str, Split], notes: list[st
         notes.append(
             f'{spec.name}: {loose:,} entities begin with I-: tag_scheme = "iob1" converts them'
         )
-
-
-def _hold_out(
-    splits: dict[str, Split],
-    spec: TaskSpec,
-    kind: Kind,
-    share: float,
-    loading: Loading,
-    notes: list[str],
-) -> None:
-    whole = splits["train"]
-    root = whole.table.root or whole.table
-    # A file by its path, however often it was read; what is in memory lives as long as the call.
-    key = root.source if Path(root.source).exists() else id(root)
-    rule = "the same rows as the task before it"
-    if key not in loading.held_out:
-        strata = kind.strata(whole.examples, spec)
-        targets = (*kind.TARGETS, "answers")
-        loading.held_out[key] = hold_out(whole, strata, targets, share, loading.seed)
-        rule = "stratified"
-    train, validation = divide(whole, loading.held_out[key], spec.name)
-    splits |= {"train": train, "validation": validation}
-    notes.append(
-        f"{spec.name}: no validation split: {len(validation.rows):,} of {len(whole.rows):,} "
-        f"training examples held out ({rule}, seed {loading.seed})"
-    )
 
 
 def _limit_of(description: TaskDescription, split: str) -> int | None:

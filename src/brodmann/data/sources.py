@@ -38,7 +38,8 @@ class Loading:
     base: Path
     seed: int
     tables: dict[str, Tables] = field(default_factory=dict)
-    held_out: dict[Any, set[Any]] = field(default_factory=dict)  # validation rows, by table
+    # Validation rows by the table's identity, with the table, which must live as long, and share.
+    held_out: dict[int, tuple[Table, float, set[Any]]] = field(default_factory=dict)
     files: tuple[Path, ...] = ()  # task files that led here, one by the pair_of of another
 
 

@@ -5,12 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import brodmann as bm
-from brodmann.data.division import Split, divide, hold_out
-from brodmann.data.readers import Table
 
 
 def rows(count: int = 40, classes: int = 2) -> list[dict[str, Any]]:
@@ -56,47 +52,6 @@ def test_no_validation_split_is_divided_by_the_stated_rule() -> None:
         "t", kind="classification", train=rows(200, 4), validation_share=0.2, seed=1
     )
     assert other.splits["validation"] != task.splits["validation"]
-
-
-def test_tasks_over_the_same_rows_hold_out_the_same_ones(tmp_path: Path) -> None:
-    lines = ["text,mood,subject,tokens,tags"]
-    for i in range(60):
-        lines.append(f"text {i},m{i % 2},s{i % 3},text {i},O B-X")
-    (tmp_path / "a.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    tasks = bm.load_tasks(
-        [
-            {"name": "mood", "kind": "classification", "data": "a.csv", "label": "mood"},
-            {"name": "subject", "kind": "classification", "data": "a.csv", "label": "subject"},
-            {"name": "names", "kind": "tokens", "data": "a.csv"},
-        ],
-        base=tmp_path,
-    )
-    texts = [
-        {e.get("text") or " ".join(e["tokens"]) for e in task.splits["validation"]}
-        for task in tasks
-    ]
-    assert texts[0] == texts[1] == texts[2]
-    assert "the same rows as the task before it" in tasks[1].notes[0]
-
-
-@settings(max_examples=50, deadline=None)
-@given(
-    labels=st.lists(st.sampled_from("abc"), min_size=4, max_size=80),
-    texts=st.integers(min_value=2, max_value=100),
-    share=st.floats(min_value=0.05, max_value=0.6),
-    seed=st.integers(0, 5),
-)
-def test_a_division_is_a_partition_that_keeps_equal_texts_together(
-    labels: list[str], texts: int, share: float, seed: int
-) -> None:
-    examples = [{"text": str(i % texts), "label": label} for i, label in enumerate(labels)]
-    split = Split(Table("t", examples, range(len(examples))), list(range(len(examples))), examples)
-    held = hold_out(split, labels, ("label",), share, seed)
-    kept = set(split.rows) - held
-    assert not {examples[i]["text"] for i in held} & {examples[i]["text"] for i in kept}
-    if held and kept:
-        train, validation = divide(split, held, "t")
-        assert sorted(train.rows + validation.rows) == split.rows
 
 
 def test_one_split_of_another_name_is_divided_and_said(tmp_path: Path) -> None:
