@@ -161,7 +161,7 @@ def test_inputs_that_repeat_over_rows_with_other_texts_are_left_out_and_said() -
     titles = [{e["text"] for e in task.splits[split]} for split in ("train", "validation")]
     assert not titles[0] & titles[1]
     left = 120 - sum(task.sizes.values())
-    assert task.notes == [
+    assert task.notes[:2] == [  # others may say what looks wrong with such data
         "t: no validation split: 12 of 120 training examples held out (stratified, seed 0)",
         f"t: {left} training examples left out, whose input is held out in other rows",
     ]
