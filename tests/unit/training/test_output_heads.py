@@ -192,8 +192,6 @@ tasks = [
 backbone = "builtin:tiny"
 output_heads = "fitted"
 freeze = "encoder"
-[training]
-precision = "float32"
 [map]
 examples = 16
 [dissociation]
