@@ -7,11 +7,14 @@ again and goes on from its own checkpoint. The driver only hands out and watches
 """
 
 import contextlib
+import importlib.util
 import logging
 import math
 import os
+import secrets
 import signal
 import socket
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -35,10 +38,8 @@ def ray_engine(
 
     A cell gets `cpus` cores (and as many threads) and `gpus` graphics cards.
     """
-    try:
-        import ray
-    except ImportError:
-        raise InputError("--engine ray needs more packages: pip install 'brodmann[ray]'") from None
+    if importlib.util.find_spec("ray") is None:
+        raise InputError("--engine ray needs more packages: pip install 'brodmann[ray]'")
     if workers is not None and (workers < 1 or address is not None):
         raise InputError("--workers: at least 1, and only for a cluster of its own (no --address)")
     if not 0 < cpus < math.inf or not 0 <= gpus < math.inf:
@@ -58,18 +59,63 @@ def ray_engine(
         _check_answers(address)
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-        try:
-            ray.init(**cluster, log_to_driver=False, logging_level=logging.ERROR)
-        except (ConnectionError, ValueError, RuntimeError) as error:
-            reason = " ".join(str(error).split())[:200]
-            raise InputError(f"no Ray cluster at {address or 'this machine'} ({reason})") from None
-        try:
-            _check_room(ray, report, cpus, gpus, fixed=address is None)
-            yield lambda works, watch: _hand_out(ray, works, watch, report, options)
-        finally:
-            ray.shutdown()
+        with closed_to_others() if address is None else contextlib.nullcontext():
+            import ray
+
+            try:
+                ray.init(**cluster, log_to_driver=False, logging_level=logging.ERROR)
+            except (
+                ConnectionError, ValueError, RuntimeError, ray.exceptions.RayError,
+            ) as error:  # fmt: skip
+                reason = " ".join(str(error).split())[:200]
+                where = address or "this machine"
+                raise InputError(f"no Ray cluster at {where} ({reason})") from None
+            try:
+                _check_room(ray, report, cpus, gpus, fixed=address is None)
+                yield lambda works, watch: _hand_out(ray, works, watch, report, options)
+            finally:
+                ray.shutdown()
 
     return connected
+
+
+@contextlib.contextmanager
+def closed_to_others() -> Iterator[None]:
+    """Start a cluster of our own on the loopback address, with a token of its own.
+
+    Ray listens on every interface otherwise, and whoever reaches it can run code. Its processes
+    inherit the token; nothing is written to disk.
+    """
+    own = {
+        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # Ray's switch for machines on their own
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN": secrets.token_hex(32),
+    }
+    before = {name: os.environ.get(name) for name in own}
+    os.environ.update(own)
+    try:
+        _read_settings_again()
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+        _read_settings_again()
+
+
+def _read_settings_again() -> None:
+    """Ray reads the environment when it is imported, which somebody may have done before."""
+    if "ray" not in sys.modules:
+        return
+    constants: Any = importlib.import_module("ray._private.ray_constants")
+    inner: Any = importlib.import_module("ray._raylet")
+    constants.ENABLE_RAY_CLUSTER = constants.env_bool(
+        constants.ENABLE_RAY_CLUSTERS_ENV_VAR, not constants.IS_WINDOWS_OR_OSX
+    )
+    inner.Config.initialize("")
+    inner.AuthenticationTokenLoader.instance().reset_cache()
 
 
 def _check_answers(address: str | None) -> None:

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -193,6 +193,79 @@ def test_a_cluster_that_was_started_elsewhere(
         assert len(scores(here)) == 1 and not list(elsewhere.iterdir())
     finally:
         ray.shutdown()
+
+
+LISTENING = """
+import sys
+import psutil, ray
+from brodmann.ray_engine import ray_engine
+
+own = psutil.Process()
+with ray_engine(workers=1)(print):
+    assert ray.get(ray.remote(lambda: 3).remote()) == 3
+    for process in [own, *own.children(recursive=True)]:
+        for connection in process.net_connections("tcp"):
+            if connection.status == psutil.CONN_LISTEN:
+                print(connection.laddr.ip)
+    print("address", ray.get_runtime_context().gcs_address, flush=True)
+    sys.stdin.readline()
+"""
+INTRUDER = """
+import sys, ray
+try:
+    ray.init(sys.argv[1], log_to_driver=False)
+    print(ray.get(ray.remote(lambda: "code runs").remote()))
+except ConnectionError as error:
+    print(error)
+"""
+
+
+@contextlib.contextmanager
+def own_cluster(home: Path) -> Iterator[tuple[list[str], str]]:
+    """What a grid's cluster listens on, and its address."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", LISTENING], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        text=True, env={**os.environ, "HOME": str(home)},
+    )  # fmt: skip
+    assert process.stdout is not None
+    try:
+        found = [process.stdout.readline().strip()]
+        while found[-1] and not found[-1].startswith("address"):
+            found.append(process.stdout.readline().strip())
+        assert found[-1], found
+        yield found[:-1], found[-1].split()[1]
+    finally:
+        process.communicate("\n", timeout=60)
+    assert process.returncode == 0
+
+
+def test_a_cluster_of_its_own_listens_on_loopback_alone(tmp_path: Path) -> None:
+    with own_cluster(tmp_path) as (listening, _):
+        assert len(listening) > 4
+        assert {ip.removeprefix("::ffff:") for ip in listening} == {"127.0.0.1"}
+    assert not (tmp_path / ".ray").exists()  # where Ray would keep a token
+
+
+@pytest.mark.slow
+def test_nobody_uses_a_cluster_without_its_token(tmp_path: Path) -> None:
+    with own_cluster(tmp_path) as (_, address):
+        refused = f"Failed to connect to Ray cluster at {address}\n"
+        loopback = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "HOME": str(tmp_path / "other")}
+        for token in (
+            {"RAY_AUTH_MODE": "disabled"},
+            {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "x" * 64},
+        ):
+            code, out, _ = finish("-c", INTRUDER, address, **loopback, **token)
+            assert (code, out) == (0, refused)
+
+
+def test_settings_of_the_environment_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    monkeypatch.delenv("RAY_AUTH_TOKEN", raising=False)
+    before = dict(os.environ)
+    with ray_engine.closed_to_others():
+        assert os.environ["RAY_AUTH_MODE"] == "token" and len(os.environ["RAY_AUTH_TOKEN"]) == 64
+    assert dict(os.environ) == before
 
 
 def test_plain_and_iat_share_their_first_steps(tmp_path: Path, command: Command) -> None:
