@@ -11,6 +11,7 @@ from tests.processes import finish, start, wait_for_line, weights, write
 
 LAUNCH = ("-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2")
 TRAINING = 'batch_size = 5\nkeep = "last"\ncheckpoint_every = 4\naccumulation = 2\nmax_steps = 16\n'
+TRAINING += 'precision = "float32"\n'
 SHARDED = TRAINING + 'sharding = "full"\n'
 
 
