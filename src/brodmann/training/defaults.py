@@ -1,4 +1,4 @@
-r"""What `epochs = "auto"` and `learning_rate = "auto"` mean: the choices that measured best.
+r"""What `epochs = "auto"` and `learning_rate = "auto"` mean.
 
 *Steps.* A pretrained encoder needs some hundred steps, whatever the size of the data:
 
@@ -10,8 +10,8 @@ epochs for $b$ batches per epoch, over all tasks together.
 
 $$\eta = 2 \cdot 10^{-4} \cdot (384 / d)^{2}, \qquad d \text{ the width of its states},$$
 
-at least $2 \cdot 10^{-5}$, which the papers used for BERT-base and -large. docs/training.md has the
-measurements, and the command that repeats them.
+at least $2 \cdot 10^{-5}$, which the papers used for BERT-base and -large. What is measured about
+these rules so far, and the command that measures it, is in docs/training.md.
 """
 
 FEWEST_EPOCHS, MOST_EPOCHS = 3, 20
