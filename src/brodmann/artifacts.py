@@ -141,6 +141,23 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     return found
 
 
+def read_log(path: Path) -> list[dict[str, Any]]:
+    """The lines of a run's log in the form they were written in; damaged ones are passed over."""
+
+    def is_whole(entry: dict[str, Any]) -> bool:
+        needed = ("stage", "seconds") if "stage" in entry else ("step",)
+        numbers = (entry[key] for key in ("step", "seconds") if key in entry)
+        tables = (entry[key] for key in ("loss", "batches", "scores") if key in entry)
+        return (
+            all(key in entry for key in needed)
+            and all(isinstance(number, int | float) for number in numbers)
+            and all(isinstance(table, dict) for table in tables)
+            and isinstance(entry.get("stage", ""), str)
+        )
+
+    return [entry for entry in read_lines(path) if is_whole(entry)]
+
+
 def append_lines(path: Path, entries: Iterable[Mapping[str, Any]]) -> None:
     """Add one JSON object per line to a log: all of them or, on a full disk, none."""
     content = "".join(json.dumps(entry) + "\n" for entry in entries).encode()

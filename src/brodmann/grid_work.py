@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from brodmann.artifacts import read_json, read_lines, wait_until_free, write_json
+from brodmann.artifacts import read_json, read_log, wait_until_free, write_json
 from brodmann.errors import BrodmannError, FolderBusyError, Interrupted
 from brodmann.grid_cells import Branch, Cell, specialized_share
 from brodmann.pipeline import dissociate
@@ -59,7 +59,7 @@ class Work:
     def steps(self) -> tuple[int, int, int] | None:
         """(first step, step, steps) of its training, as far as its log says: one that goes on from
         another's has not begun at 0."""
-        entries = read_lines(self.log)
+        entries = read_log(self.log)
         start = next((entry for entry in entries if "start" in entry), None)
         if start is None:
             return None

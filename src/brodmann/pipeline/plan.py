@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from brodmann.analysis.importance import passes
-from brodmann.artifacts import provenance, read_json, read_lines, write_json
+from brodmann.artifacts import provenance, read_json, read_log, write_json
 from brodmann.config import Config, load_config
 from brodmann.data.tasks import Task
 from brodmann.errors import InputError
@@ -196,8 +196,8 @@ def took(config: Config) -> dict[str, Any] | None:
         return None
     stages: dict[str, float] = {}
     memory = 0
-    for entry in read_lines(folder / "log.jsonl"):
-        if "stage" in entry and "seconds" in entry:
+    for entry in read_log(folder / "log.jsonl"):
+        if "stage" in entry:
             stage = entry["stage"].rpartition(": ")[2]  # a seed's own stage counts with the others'
             stages[stage] = stages.get(stage, 0.0) + entry["seconds"]
             memory = max(memory, entry.get("memory", 0))

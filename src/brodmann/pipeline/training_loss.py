@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from brodmann.artifacts import read_lines
+from brodmann.artifacts import read_log
 from brodmann.config import Config
 from brodmann.data.guessing import guessing_loss
 from brodmann.data.tasks import Task
@@ -20,7 +20,7 @@ def training_losses(
     """
     if config.distill is not None or config.training.sampling == "uncertainty":
         return {}
-    entries = [entry for entry in read_lines(folder / "log.jsonl") if "loss" in entry]
+    entries = [entry for entry in read_log(folder / "log.jsonl") if "loss" in entry]
     last = max((entry["step"] for entry in entries), default=0)
     found = {}
     for task in tasks:

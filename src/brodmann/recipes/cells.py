@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from brodmann.artifacts import Array, read_lines
+from brodmann.artifacts import Array, read_log
 from brodmann.errors import InputError
 from brodmann.results import mean_dissociation
 
@@ -119,7 +119,7 @@ def spread_of(averages: Sequence[float]) -> dict[str, float | None]:
 
 def log_of(grid: dict[str, Any], cell: dict[str, Any]) -> list[dict[str, Any]]:
     """The training's own log; none where the runs are not at hand."""
-    return read_lines(folder_of(grid, cell) / "log.jsonl") if "output" in grid else []
+    return read_log(folder_of(grid, cell) / "log.jsonl") if "output" in grid else []
 
 
 def folder_of(grid: dict[str, Any], cell: dict[str, Any]) -> Path:

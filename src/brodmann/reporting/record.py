@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from brodmann.artifacts import read_json, read_lines
+from brodmann.artifacts import read_json, read_log
 from brodmann.data.description import read_settings
 from brodmann.errors import InputError
 from brodmann.results import Dissociation, HeadScores
@@ -80,7 +80,7 @@ def read_record(folder: Path) -> Record:
         settings=settings,
         config_text=config.read_text(encoding="utf-8"),
         provenance=_provenance(folder / "provenance.json"),
-        log=read_lines(folder / "log.jsonl"),
+        log=read_log(folder / "log.jsonl"),
         splits=metrics.get("splits", {}),
         parameters=metrics.get("parameters", {}),
         gates=metrics.get("gates") or _read(folder / "meta.json").get("gates"),

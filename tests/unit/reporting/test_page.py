@@ -222,6 +222,11 @@ def test_undefined_everywhere_still_makes_a_page(tmp_path: Path) -> None:
     ("name", "content"),
     [
         ("log.jsonl", b'3\nnull\n{"step": 1, "loss": {"a": NaN}, "batches": {"a": 1}}\n\xff\n'),
+        (
+            "log.jsonl",
+            b'{"stage": "evaluation", "sefonds": 3}\n{"stage": 3, "seconds": 1}\n{"loss": {}}\n'
+            b'{"step": "4", "loss": {"a": 1.0}}\n{"step": 5, "scores": [], "evaluation": true}\n',
+        ),
         ("provenance.json", b'{"schema_version": 1, "data": {"a": {}, "b": {}}}'),
     ],
 )
