@@ -27,7 +27,8 @@ TASKS = ("glue/sst2", "ag_news", "glue/mrpc")
 USUAL: dict[str, Any] = {"backbone": "builtin:minilm", "rows": 200, "rate": 2e-4, "epochs": 8}
 USUAL |= {"pooling": "mean", "bucketing": True, "heads": 1.0}
 STUDIES: dict[str, dict[str, list[Any]]] = {
-    "pooling": {"pooling": ["pooler", "first", "mean"], "rate": [5e-5, 1e-4, 2e-4, 5e-4]},
+    "pooling": {"pooling": ["first", "mean", "pooler"]},
+    "pooling by rate": {"pooling": ["pooler", "first", "mean"], "rate": [5e-5, 1e-4, 5e-4]},
     "steps": {"rows": [200], "epochs": [3, 8, 16, 24]},
     "rate": {"rows": [1000], "epochs": [3], "rate": [5e-5, 1e-4, 2e-4, 5e-4]},
     "more rows": {"rows": [5000], "epochs": [3], "rate": [1e-4, 2e-4, 5e-4]},
