@@ -24,11 +24,11 @@ import numpy as np
 import torch
 
 import brodmann as bm
-from brodmann.artifacts import provenance
 from brodmann.data.batches import Part, make_batch
-from brodmann.models.conditional import ConditionalAttention
-from brodmann.models.task_context import of_parts
-from brodmann.models.uncertainty import item_entropies
+from brodmann.files import provenance
+from brodmann.models.encoders.conditional import ConditionalAttention
+from brodmann.models.encoders.task_context import of_parts
+from brodmann.models.item_entropy import item_entropies
 
 ROUNDS = 9
 BATCH = 32

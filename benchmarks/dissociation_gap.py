@@ -170,7 +170,7 @@ def train_by_hand(
 
 
 def model_is_fast_in_bf16() -> bool:
-    from brodmann.models.precision import fast_bf16
+    from brodmann.models.backbone.precision import fast_bf16
 
     return fast_bf16(torch.device("cpu"))
 

@@ -13,10 +13,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from brodmann.artifacts import provenance
 from brodmann.config import load_config
-from brodmann.grid import run_grid
-from brodmann.ray_engine import ray_engine
+from brodmann.files import provenance
+from brodmann.studies.grid import run_grid
+from brodmann.studies.ray_engine import ray_engine
 
 CONFIG = """
 name = "study"
@@ -90,9 +90,9 @@ def seconds_to_start() -> float:
 
 
 def _imports() -> str:
-    import brodmann.training.trainer
+    import brodmann.training.fit
 
-    return brodmann.training.trainer.__name__
+    return brodmann.training.fit.__name__
 
 
 if __name__ == "__main__":

@@ -35,9 +35,9 @@ from torch.nn import functional
 from training import mixed_rows
 
 import brodmann as bm
-from brodmann.artifacts import provenance
 from brodmann.data.batches import evaluation_order, make_batch
-from brodmann.models.families import head_slots
+from brodmann.files import provenance
+from brodmann.models.backbone.anatomy import head_slots
 
 LENGTH, BATCH = 128, 32
 

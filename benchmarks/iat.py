@@ -17,7 +17,7 @@ import torch
 
 import brodmann as bm
 from brodmann.data.batches import make_batch
-from brodmann.training.iat import IAT, Specialization
+from brodmann.training.methods.iat import IAT, Specialization
 from brodmann.training.options import make_optimizer
 
 STEPS = 24

@@ -19,7 +19,7 @@ from brodmann.data import catalogue
 from brodmann.data.encoding import encode_task
 from brodmann.data.loading import load_tasks
 from brodmann.errors import InputError
-from brodmann.models.backbone import load_backbone
+from brodmann.models.backbone.load import load_backbone
 
 OUT = Path(__file__).parent.parent / "src" / "brodmann" / "data" / "lengths.toml"
 HEAD = "# Mean word pieces of an example, cut at so many a window; see benchmarks/lengths.py.\n\n"

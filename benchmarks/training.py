@@ -30,7 +30,7 @@ import torch
 import transformers
 
 import brodmann as bm
-from brodmann.models.backbone import load_backbone
+from brodmann.models.backbone.load import load_backbone
 
 LENGTH = 128
 BATCH = 32

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 import transformers as tf
 
-from brodmann.models.families import FAMILIES, Family
+from brodmann.models.backbone.anatomy import FAMILIES, Family
 
 SMALL: dict[str, Any] = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
 SMALL |= {"intermediate_size": 37, "vocab_size": 99, "max_position_embeddings": 64}

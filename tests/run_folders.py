@@ -12,8 +12,8 @@ from brodmann.analysis.dissociation import (
     overlap,
     verdicts,
 )
-from brodmann.artifacts import provenance, write_json, write_text
 from brodmann.config import to_toml
+from brodmann.files import provenance, write_json, write_text
 from brodmann.results import Dissociation, HeadScores
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from brodmann.recipes import recipes
+from brodmann.papers.recipes import recipes
 
 NEEDS_MORE = {  # the runs are stored, but not what these views are made of
     "spec-figure1",  # which heads were chosen

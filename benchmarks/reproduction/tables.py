@@ -18,7 +18,7 @@ import numpy as np
 from brodmann.analysis.dissociation import findings
 from brodmann.analysis.link import linked, pairs_of
 from brodmann.analysis.seed_groups import differences
-from brodmann.recipes import find
+from brodmann.papers.recipes import find
 from brodmann.results import mean_dissociation
 
 RESULTS = Path(__file__).parent / "results"

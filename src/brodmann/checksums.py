@@ -7,8 +7,8 @@ import hashlib
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
-from brodmann.artifacts import read_json, write_json
 from brodmann.errors import InputError
+from brodmann.files import read_json, write_json
 
 CHECKSUMS = "checksums.json"
 

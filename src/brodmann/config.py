@@ -10,10 +10,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
-from brodmann.artifacts import digest
 from brodmann.data.description import Section, TaskDescription, checked, parse_toml
-from brodmann.data.readers import ENDINGS
+from brodmann.data.sources.readers import ENDINGS
 from brodmann.errors import InputError, did_you_mean
+from brodmann.files import digest
 
 PositiveInt = Annotated[int, Field(gt=0, le=10**9)]
 LONGEST_NAME = 180  # bytes: file systems take 255, and files beside the folder have longer names

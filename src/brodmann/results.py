@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from brodmann.artifacts import Array, read_json, write_json
 from brodmann.errors import InputError, did_you_mean
+from brodmann.files import Array, read_json, write_json
 
 Head = tuple[int, int]  # (layer, head), counted from 0
 USED = 0.5  # points: a conditioning whose worth lies below this for sure is hardly used

@@ -287,7 +287,7 @@ def test_a_start_of_its_own_is_where_a_task_begins(tmp_path: Path) -> None:
     """Rows of the task embedding are copies of the named tasks' rows."""
     import brodmann as bm
     from brodmann.config import AdaptSection
-    from brodmann.pipeline.adapt import with_tasks
+    from brodmann.studies.adapt import with_tasks
 
     limit = {"train": 16, "validation": 8, "test": 8}
     names = ("sentiment", "similarity", "acceptability", "topic")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from brodmann.data.readers import read_file
+from brodmann.data.sources.readers import read_file
 from brodmann.errors import InputError
 
 Command = Callable[..., tuple[int, str, str]]
@@ -221,7 +221,7 @@ def test_a_folder_of_another_run(tmp_path: Path, command: Command) -> None:
 
 
 def test_a_folder_that_is_being_written(tmp_path: Path, command: Command) -> None:
-    from brodmann.artifacts import locked
+    from brodmann.files import locked
 
     (tmp_path / "t.csv").write_text(GOOD)
     config = tmp_path / "c.toml"

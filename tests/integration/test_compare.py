@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from safetensors.torch import load_file
 
-from brodmann.models.precision import computed_in
+from brodmann.models.backbone.precision import computed_in
 
 Command = Callable[..., tuple[int, str, str]]
 CONFIG = """
@@ -149,7 +149,7 @@ def test_parameters_of_an_architecture_are_not_its_single_arms(
 
 
 def test_runs_of_unlike_kinds_never_become_one_arm(tmp_path: Path) -> None:
-    from brodmann.pipeline.compare import grouped
+    from brodmann.studies.compare import grouped
 
     folders = []
     for place, rate in enumerate((1, 2, 3)):

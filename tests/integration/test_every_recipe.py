@@ -9,8 +9,8 @@ import pytest
 
 from brodmann.config import load_config
 from brodmann.data import catalogue
-from brodmann.grid_cells import task_name
-from brodmann.recipes import Recipe, find, recipes
+from brodmann.papers.recipes import Recipe, find, recipes
+from brodmann.studies.cells import task_name
 
 Command = Callable[..., tuple[int, str, str]]
 PLAYERS = {

@@ -149,8 +149,8 @@ def test_a_finished_comparison_keeps_models_alone(
 def test_an_interrupted_comparison_keeps_the_branch(
     config: Path, tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from brodmann import arms
     from brodmann.errors import Interrupted
+    from brodmann.studies import arms
 
     text = config.read_text(encoding="utf-8")
     text += '[compare]\narms = ["multi", "iat"]\n[specialize]\ndelta = 0.5\nexamples = 8\n'

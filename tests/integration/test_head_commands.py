@@ -315,8 +315,8 @@ def test_a_grid_trains_nothing_twice_and_outlives_a_failure(
 ) -> None:
     path = write(tmp_path, GRID.format())
     quick = ["--set", "training.epochs=1", "--set", "dissociation.draws=0"]
-    import brodmann.grid_work as module
-    from brodmann.grid_cells import task_name
+    import brodmann.studies.work as module
+    from brodmann.studies.cells import task_name
 
     genuine, ran = module.run, []
 
@@ -398,7 +398,7 @@ def test_heads_that_are_asked_for_later_are_measured(tmp_path: Path, command: Co
 
 def test_what_is_varied_reaches_no_other_cell(tmp_path: Path) -> None:
     from brodmann.config import load_config
-    from brodmann.grid_cells import cells_of, shared_beginnings, specialized_share
+    from brodmann.studies.cells import cells_of, shared_beginnings, specialized_share
 
     grid = '[grid]\ncases = [{ specialize = { alpha = 0.5 } }, { "specialize.alpha" = 1.0 }]\n'
     grid += 'vary = { "specialize.delta" = [0.25, 0.5] }'
@@ -418,7 +418,7 @@ def test_what_is_varied_reaches_no_other_cell(tmp_path: Path) -> None:
 
 def test_names_of_tasks_before_they_are_read() -> None:
     from brodmann.data.description import TaskDescription
-    from brodmann.grid_cells import task_name
+    from brodmann.studies.cells import task_name
 
     for pair_of in ("builtin/topic", {"use": "builtin/topic"}, "tasks/topic.toml"):
         task = TaskDescription.model_validate({"pair_of": pair_of})
@@ -460,10 +460,10 @@ def test_two_grids_with_a_common_cell(
     again."""
     import threading
 
-    from brodmann import artifacts
+    from brodmann import files as artifacts
     from brodmann.config import load_config
-    from brodmann.grid_cells import cells_of
     from brodmann.pipeline import train as stage
+    from brodmann.studies.cells import cells_of
 
     text = GRID.format().replace("pairs = true", "heads = false").replace("[0, 1]", "[0]")
     path = write(tmp_path, text)
@@ -487,7 +487,7 @@ def test_two_grids_with_a_common_cell(
         other.join()
         genuine_wait(folder)
 
-    monkeypatch.setattr("brodmann.grid_work.wait_until_free", let_go)
+    monkeypatch.setattr("brodmann.studies.work.wait_until_free", let_go)
     genuine, first = stage.build_model, []
 
     def slowly(config: Any, tasks: Any) -> Any:

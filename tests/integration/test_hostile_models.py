@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import brodmann as bm
-from brodmann.models.backbone import load_backbone, quiet
+from brodmann.models.backbone.load import load_backbone, quiet
 
 Command = Callable[..., tuple[int, str, str]]
 CONSENT = "y\ny\ny\nThe soup was cold.\n"

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from safetensors.torch import load_file
 
-from brodmann.training.meta_test import Adapter, DivergedError
+from brodmann.training.meta.unseen import Adapter, DivergedError
 
 Command = Callable[..., tuple[int, str, str]]
 PAIRS = """

@@ -93,7 +93,7 @@ def test_labels_steer_neither_a_terminal_nor_a_model_card(
 
 
 def test_colours_and_bars_still_reach_a_terminal() -> None:
-    from brodmann.console_width import LastingConsole
+    from brodmann.terminal.width import LastingConsole
 
     shown = io.StringIO()
     console = LastingConsole(file=shown, force_terminal=True, color_system="standard", width=80)

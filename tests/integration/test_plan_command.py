@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from brodmann.data.loading import load_tasks
-from brodmann.models import ARCHITECTURES
+from brodmann.models.encoders import ARCHITECTURES
 from brodmann.models.multitask import MultiTaskModel
 from brodmann.training.calibration import calibrate, padded_tokens, split_tokens
 from brodmann.training.loop import Loop

@@ -19,10 +19,10 @@ import psutil
 import pytest
 from tests.processes import finish, start, wait_until
 
-from brodmann import ray_engine
-from brodmann.artifacts import read_lines
 from brodmann.errors import InputError
-from brodmann.ray_engine import _check_answers, _check_room
+from brodmann.files import read_lines
+from brodmann.studies import ray_engine
+from brodmann.studies.ray_engine import _check_answers, _check_room
 
 pytest.importorskip("ray")
 Command = Callable[..., tuple[int, str, str]]
@@ -198,7 +198,7 @@ def test_a_cluster_that_was_started_elsewhere(
 LISTENING = """
 import sys
 import psutil, ray
-from brodmann.ray_engine import ray_engine
+from brodmann.studies.ray_engine import ray_engine
 
 own = psutil.Process()
 with ray_engine(workers=1)(print):
@@ -308,7 +308,7 @@ def test_plain_and_iat_share_their_first_steps(tmp_path: Path, command: Command)
 def test_failed_cells_are_tried_again_on_request(
     tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from brodmann import grid_work
+    from brodmann.studies import work as grid_work
 
     tries = []
     real = grid_work.run
@@ -333,9 +333,9 @@ def test_failed_cells_are_tried_again_on_request(
 def test_time_left_counts_what_is_to_come_and_only_this_sitting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from brodmann import grid_work
     from brodmann.config import load_config
-    from brodmann.grid_cells import Branch, cells_of
+    from brodmann.studies import work as grid_work
+    from brodmann.studies.cells import Branch, cells_of
 
     study = written(tmp_path)
     cases = 'cases = [{}, { "specialize.delta" = 0.5 }]\nvary = { seed = [0, 1] }'
@@ -376,7 +376,7 @@ def test_time_left_counts_what_is_to_come_and_only_this_sitting(
 def test_the_live_table_says_what_runs_and_the_time_left() -> None:
     from rich.console import Console
 
-    from brodmann.console import RunView
+    from brodmann.terminal.view import RunView
 
     console = Console(force_terminal=True, width=100, record=True, file=io.StringIO())
     view = RunView(console)

@@ -65,7 +65,7 @@ def test_words_groups_and_advice_from_data_alone(
 
 
 def test_word_pieces_instead_of_words(study: Path, tmp_path: Path, command: Command) -> None:
-    from brodmann.models.tiny import tiny_tokenizer
+    from brodmann.models.backbone.tiny import tiny_tokenizer
 
     code, out, err = command("relate", study, "--pieces")
     assert (code, err) == (0, "") and "the pieces that the tokenizer of builtin:tiny cuts" in out
@@ -179,7 +179,7 @@ def test_a_task_that_learns_nothing_alone_does_not_lose_the_study(
         "2": {"sentiment": 0.4, "entailment": 0.2},
         "3": {"opinion": 0.6, "entailment": 0.1},
     }
-    monkeypatch.setattr("brodmann.relations.run_grid", lambda *_: summary_of(scores))
+    monkeypatch.setattr("brodmann.studies.pair_trainings.run_grid", lambda *_: summary_of(scores))
     better = tmp_path / "better.toml"
     code, out, err = command(
         "relate", study, "--by", "pairs", "--clusters", "3", "--advise", better
@@ -211,7 +211,7 @@ def test_advice_leaves_out_whom_every_other_task_harms(
         "2": {"sentiment": 0.6, "entailment": 0.4},
         "3": {"opinion": 0.6, "entailment": 0.45},
     }
-    monkeypatch.setattr("brodmann.relations.run_grid", lambda *_: summary_of(scores))
+    monkeypatch.setattr("brodmann.studies.pair_trainings.run_grid", lambda *_: summary_of(scores))
     better = tmp_path / "better.toml"
     pairs = ("relate", study, "--by", "pairs", "--advise", better)
     code, out, err = command(*pairs, "--clusters", "1")
@@ -239,7 +239,7 @@ def test_pair_trainings_are_cheap_unless_asked(
         seen.append(config)
         raise bm.RunError("enough")
 
-    monkeypatch.setattr("brodmann.relations.run_grid", watch)
+    monkeypatch.setattr("brodmann.studies.pair_trainings.run_grid", watch)
     for limit in ("30", "48", "0"):
         assert command("relate", study, "--by", "pairs", "--limit", limit)[0] == 1
     fingerprints = [config.fingerprint() for config in seen]

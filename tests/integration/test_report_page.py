@@ -10,8 +10,8 @@ import pytest
 from tests.conftest import CHROMIUM
 from tests.run_folders import write_run
 
-from brodmann.pipeline.report import report_on
 from brodmann.results import Dissociation, HeadScores
+from brodmann.studies.report import report_on
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium")
 

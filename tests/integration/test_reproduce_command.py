@@ -11,19 +11,19 @@ import pytest
 from rich.console import Console
 
 from brodmann.analysis.axes import AXES
-from brodmann.artifacts import write_json
-from brodmann.console_plan import reproduced_parts
 from brodmann.errors import InputError
-from brodmann.grid_cells import cells_of, task_name
+from brodmann.files import write_json
+from brodmann.papers.readers import READERS
+from brodmann.papers.recipes import PAPERS, find, index, missing, recipes
+from brodmann.papers.reproduce import configured, titles_of
+from brodmann.papers.tables import as_markdown, described
 from brodmann.pipeline.train import check_methods
-from brodmann.recipes import PAPERS, find, index, missing, recipes
-from brodmann.recipes.readers import READERS
-from brodmann.recipes.tables import as_markdown, described
 from brodmann.reporting.blocks import Table
 from brodmann.reporting.record import Study, read_record
 from brodmann.reporting.sections.languages import section as languages
 from brodmann.reporting.view_figures import WAYS
-from brodmann.reproduce import configured, titles_of
+from brodmann.studies.cells import cells_of, task_name
+from brodmann.terminal.plans import reproduced_parts
 
 Command = Callable[..., tuple[int, str, str]]
 PARTS = ("-frozen", "-shared", "-single", "-all", "-proportional", "-entropy")  # of a table
@@ -248,7 +248,7 @@ def test_failed_runs_are_said(
     tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All of them, or some: no table is called done, and what starts from them says so."""
-    import brodmann.grid_work as module
+    import brodmann.studies.work as module
 
     genuine = module.run
 
@@ -456,7 +456,7 @@ def test_a_corpus_that_was_measured_on_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`brodmann relate RUN --by dse --corpus FILE`, then the table: it says which sentences."""
-    from brodmann.recipe_relations import related
+    from brodmann.papers.recipe_relations import related
 
     recipe, _ = find("five_single")
     config, base = configured(recipe, "mini", tmp_path, [])

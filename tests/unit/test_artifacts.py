@@ -12,9 +12,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from brodmann import artifacts
+from brodmann import files as artifacts
 from brodmann.errors import InputError
-from brodmann.models.stored import write_tensors
+from brodmann.models.saving import write_tensors
 
 
 def test_a_failed_write_leaves_the_old_file_and_no_rest(
@@ -118,7 +118,7 @@ def test_a_log_on_a_full_disk_keeps_what_it_had(tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     script = f"""
 from pathlib import Path
-from brodmann.artifacts import append_lines
+from brodmann.files import append_lines
 append_lines(Path({str(log)!r}), [{{"step": 1}}])
 try:
     append_lines(Path({str(log)!r}), [{{"text": "x" * 5000}}])

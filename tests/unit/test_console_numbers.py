@@ -8,8 +8,8 @@ from rich.console import Console
 from rich.text import Text
 from tests.run_folders import write_run
 
-from brodmann.console_numbers import seeds_in_words
-from brodmann.console_tables import (
+from brodmann.terminal.numbers import seeds_in_words
+from brodmann.terminal.tables_of_results import (
     comparison_parts,
     dissociation_lines,
     grid_lines,

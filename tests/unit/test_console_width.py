@@ -10,12 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.run_folders import write_run
 
-from brodmann.console import RunView
-from brodmann.console_numbers import interval, percent
-from brodmann.console_plan import plan_parts
-from brodmann.console_relations import matrix_table
-from brodmann.console_report import drawn
-from brodmann.console_tables import (
+from brodmann.data.tasks import TaskSpec
+from brodmann.reporting.sections import sections
+from brodmann.studies.report import read_study
+from brodmann.terminal.drawing import drawn
+from brodmann.terminal.numbers import interval, percent
+from brodmann.terminal.plans import plan_parts
+from brodmann.terminal.relation_tables import matrix_table
+from brodmann.terminal.tables_of_results import (
     comparison_parts,
     dissociation_table,
     grid_table,
@@ -23,10 +25,8 @@ from brodmann.console_tables import (
     score_table,
     transfer_parts,
 )
-from brodmann.console_width import LastingConsole, Table
-from brodmann.data.tasks import TaskSpec
-from brodmann.pipeline.report import read_study
-from brodmann.reporting.sections import sections
+from brodmann.terminal.view import RunView
+from brodmann.terminal.width import LastingConsole, Table
 
 WIDTHS = [40, 60, 80, None]  # None: a file or a pipe
 SHORTENED = re.compile(r"\w…")

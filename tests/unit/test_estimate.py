@@ -11,14 +11,14 @@ from torch.utils.flop_counter import FlopCounterMode
 from brodmann.config import load_config
 from brodmann.data.description import TaskDescription
 from brodmann.data.loading import load_tasks
-from brodmann.estimate import estimate_run, sized
-from brodmann.grid_cells import cells_of
-from brodmann.models.backbone import load_backbone
+from brodmann.models.backbone.load import load_backbone
+from brodmann.models.backbone.sizes import KNOWN, Shape, encoder_counts
 from brodmann.models.multitask import MultiTaskModel
-from brodmann.models.shapes import KNOWN, Shape, encoder_counts
-from brodmann.recipe_plans import estimate_recipes, recipes_named
-from brodmann.recipes import find, recipes
-from brodmann.reproduce import configured
+from brodmann.papers.paper_plans import estimate_recipes, recipes_named
+from brodmann.papers.recipes import find, recipes
+from brodmann.papers.reproduce import configured
+from brodmann.studies.cells import cells_of
+from brodmann.studies.plan.estimate import estimate_run, sized
 
 Command = Callable[..., tuple[int, str, str]]
 

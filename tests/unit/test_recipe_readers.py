@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from brodmann.recipes import View, find, recipes
-from brodmann.recipes.cells import SPREAD
-from brodmann.recipes.readers import READERS
-from brodmann.recipes.readers_of_scores import AT_LEAST_ALONE
-from brodmann.recipes.sizes import SIZES
-from brodmann.recipes.tables import beside, cell_text, how_to_read, shown_columns
+from brodmann.papers.readers import READERS
+from brodmann.papers.readers.common import SPREAD
+from brodmann.papers.readers.of_scores import AT_LEAST_ALONE
+from brodmann.papers.readers.parameter_counts import SIZES
+from brodmann.papers.recipes import View, find, recipes
+from brodmann.papers.tables import beside, cell_text, how_to_read, shown_columns
 
 APART = {"average", SPREAD, AT_LEAST_ALONE, "glue", "superglue", "mrqa", *SIZES}
 SCORES = ("case_scores", "case_scores_and_sizes", "case_scores_and_millions")
@@ -215,8 +215,8 @@ def test_an_undefined_d_is_no_number_of_a_pair() -> None:
 
 
 def test_means_over_seeds_leave_out_runs_without_a_d_and_say_so() -> None:
-    from brodmann.recipes.tables import left_out
-    from brodmann.reproduce import undefined_runs
+    from brodmann.papers.reproduce import undefined_runs
+    from brodmann.papers.tables import left_out
 
     cells = [pair_cell(0, [0.1, 0.3]), pair_cell(1, [0.5, None]), pair_cell(2, [0.2, 0.2])]
     grid = {"cells": cells}
@@ -520,7 +520,7 @@ def test_new_tasks_are_read_from_a_grid_of_them() -> None:
 
 def test_statistics_of_datasets_and_models_beside_the_papers() -> None:
     from brodmann.config import load_config
-    from brodmann.recipe_relations import statistics_of
+    from brodmann.papers.recipe_relations import statistics_of
 
     recipe, views = find("statistics")
     config, base = load_config(recipe.path)

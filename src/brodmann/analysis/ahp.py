@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from brodmann.artifacts import Array
 from brodmann.errors import InputError
+from brodmann.files import Array
 
 LEAST = 0.001
 

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from brodmann.analysis.dissociation import overlap
-from brodmann.artifacts import Array
+from brodmann.files import Array
 from brodmann.results import Dissociation, HeadScores
 
 AXES = ("same task, other language", "same language, other task", "both differ")

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from brodmann.artifacts import Array
 from brodmann.errors import InputError
+from brodmann.files import Array
 
 STARTS = 100  # of k-means, the best is kept
 

@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from brodmann.artifacts import Array
 from brodmann.errors import InputError
+from brodmann.files import Array
 
 FILES = ("data_384sentences.mat", "examples_384sentences.mat")  # the first has the texts
 KEYS, TEXTS = ("examples_passagesentences", "examples"), "keySentences"

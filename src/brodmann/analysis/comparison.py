@@ -42,10 +42,10 @@ from brodmann.analysis.statistics import (
     unseen_share,
     weights_in_pieces,
 )
-from brodmann.artifacts import Array
 from brodmann.data.outcomes import resampled_scores
 from brodmann.data.tasks import TaskSpec
 from brodmann.errors import InputError
+from brodmann.files import Array
 from brodmann.results import LOWER_IS_BETTER
 
 RESAMPLES = 10_000

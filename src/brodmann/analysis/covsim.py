@@ -16,8 +16,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from brodmann.artifacts import Array
 from brodmann.errors import InputError
+from brodmann.files import Array
 
 KEPT = 0.99  # of the sum of the eigenvalues
 

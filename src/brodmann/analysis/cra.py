@@ -11,8 +11,8 @@ Li et al. 2023, appendix D.
 
 import numpy as np
 
-from brodmann.artifacts import Array
 from brodmann.errors import InputError
+from brodmann.files import Array
 
 
 def cra(a: Array, b: Array) -> float:

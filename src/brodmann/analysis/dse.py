@@ -10,8 +10,8 @@ Attention under Multi-task Learning", appendix D (after Dwivedi & Roig 2019).
 
 import numpy as np
 
-from brodmann.artifacts import Array
 from brodmann.errors import InputError
+from brodmann.files import Array
 
 
 def dse(a: Array, b: Array) -> float:

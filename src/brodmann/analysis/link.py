@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from brodmann.artifacts import Array
 from brodmann.errors import InputError
+from brodmann.files import Array
 from brodmann.results import mean_dissociation
 
 

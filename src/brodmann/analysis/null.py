@@ -41,7 +41,7 @@ from typing import Any
 import numpy as np
 
 from brodmann.analysis.statistics import FEWEST_DRAWS, SMALLEST
-from brodmann.artifacts import Array
+from brodmann.files import Array
 from brodmann.results import Head
 
 TRADES = 10  # per task, from one draw to the next

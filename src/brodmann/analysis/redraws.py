@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from brodmann.analysis.dissociation import dissociation_scores
-from brodmann.artifacts import Array
 from brodmann.errors import InputError
+from brodmann.files import Array
 from brodmann.results import Head, HeadScores
 
 USUAL = 5  # redraws, where nothing else is asked for

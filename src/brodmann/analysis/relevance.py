@@ -19,8 +19,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from brodmann.artifacts import Array
 from brodmann.errors import InputError
+from brodmann.files import Array
 
 WORD = re.compile(r"\w+", re.UNICODE)
 

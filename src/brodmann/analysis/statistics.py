@@ -29,10 +29,10 @@ from typing import Any
 
 import numpy as np
 
-from brodmann.artifacts import Array
 from brodmann.data.outcomes import resampled_scores
 from brodmann.data.tasks import TaskSpec
 from brodmann.errors import InputError
+from brodmann.files import Array
 
 LEVEL = 0.95
 SIGNIFICANT = 0.05

@@ -8,13 +8,13 @@ import typer
 
 # Importing a module adds its commands; the order is that of --help.
 # isort: off
-from brodmann.cli import data  # noqa: F401
+from brodmann.cli import datasets as data  # noqa: F401
 from brodmann.cli import runs  # noqa: F401
 from brodmann.cli import models  # noqa: F401
 from brodmann.cli import studies  # noqa: F401
 # isort: on
 
-from brodmann.cli.shared import app, complain
+from brodmann.cli.options import app, complain
 from brodmann.errors import BrodmannError, disk_error
 
 __all__ = ["app", "main"]

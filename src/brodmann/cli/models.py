@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from brodmann.cli.shared import (
+from brodmann.cli.options import (
     Json,
     Overrides,
     RunPath,
@@ -128,7 +128,7 @@ def _output(to: Path | None) -> Iterator[Callable[[str], Any]]:
 
         yield tell
         return
-    from brodmann.artifacts import whole_file
+    from brodmann.files import whole_file
 
     with whole_file(to) as temporary, open(temporary, "w", encoding="utf-8", newline="") as file:
         yield file.write

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from brodmann.cli.shared import (
+from brodmann.cli.options import (
     Address,
     ConfigPath,
     Cpus,
@@ -33,8 +33,8 @@ def run(config: ConfigPath, overrides: Overrides = None, as_json: Json = False) 
     Example: brodmann run brodmann.toml --set training.epochs=1 (also under torchrun)
     """
     settings, base = loaded(config, overrides)
-    from brodmann.pipeline.report import report_on
     from brodmann.pipeline.run import run as run_all
+    from brodmann.studies.report import report_on
 
     with view(as_json) as report:
         result = run_all(settings, base, report)
@@ -132,8 +132,8 @@ def grid(
     """
     chosen = grid_engine(engine, address=address, workers=workers, cpus=cpus, gpus=gpus)
     settings, base = loaded(config, overrides)
-    from brodmann.grid import run_grid
-    from brodmann.pipeline.report import report_on
+    from brodmann.studies.grid import run_grid
+    from brodmann.studies.report import report_on
 
     with view(as_json) as report:
         summary = run_grid(settings, base, report, engine=chosen, retries=retries)
@@ -160,15 +160,15 @@ def compare(
     """
     if len(paths) == 1 and not (paths[0] / "config.toml").is_file():
         settings, base = loaded(paths[0], overrides)
-        from brodmann.arms import run_arms
-        from brodmann.pipeline.report import report_on
+        from brodmann.studies.arms import run_arms
+        from brodmann.studies.report import report_on
 
         with view(as_json) as report:
             result = run_arms(settings, base, report, baseline=baseline, to=to)
             if to is None:
                 report_on([settings.folder], report)
     else:
-        from brodmann.pipeline.compare import compare_runs, grouped
+        from brodmann.studies.compare import compare_runs, grouped
 
         if overrides:
             raise InputError("--set is for a configuration: finished runs stay as they are")
@@ -188,8 +188,8 @@ def transfer(config: ConfigPath, overrides: Overrides = None, as_json: Json = Fa
     Example: brodmann transfer few.toml, where \[transfer] has starts = { plain = "runs/a" }
     """
     settings, base = loaded(config, overrides)
-    from brodmann.pipeline.report import report_on
-    from brodmann.pipeline.transfer import transfer as transfer_all
+    from brodmann.studies.report import report_on
+    from brodmann.studies.transfer import transfer as transfer_all
 
     with view(as_json) as report:
         summary = transfer_all(settings, base, report)
@@ -205,7 +205,7 @@ def distill(config: ConfigPath, overrides: Overrides = None, as_json: Json = Fal
     Example: brodmann distill small.toml, where \[distill] names teacher and student
     """
     settings, base = loaded(config, overrides)
-    from brodmann.pipeline.distill import distill as make_student
+    from brodmann.studies.distill import distill as make_student
 
     with view(as_json) as report:
         result = make_student(settings, base, report)
@@ -220,8 +220,8 @@ def adapt(config: ConfigPath, overrides: Overrides = None, as_json: Json = False
     Example: brodmann adapt new.toml, where \[adapt] has start = "runs/trained", like = "rte"
     """
     settings, base = loaded(config, overrides)
-    from brodmann.pipeline.adapt import adapt as adapt_all
-    from brodmann.pipeline.report import report_on
+    from brodmann.studies.adapt import adapt as adapt_all
+    from brodmann.studies.report import report_on
 
     with view(as_json) as report:
         result = adapt_all(settings, base, report)
@@ -237,8 +237,8 @@ def meta(config: ConfigPath, overrides: Overrides = None, as_json: Json = False)
     Example: brodmann meta languages.toml, where \[meta] has unseen = ["sentiment-es"]
     """
     settings, base = loaded(config, overrides)
-    from brodmann.pipeline.meta import meta as learn
-    from brodmann.pipeline.report import report_on
+    from brodmann.studies.meta_learning import meta as learn
+    from brodmann.studies.report import report_on
 
     with view(as_json) as report:
         result = learn(settings, base, report)
@@ -271,8 +271,8 @@ def plan(
 
     Example: brodmann plan study.toml; brodmann plan spec-table3 --scale paper --speed 1e14
     """
-    from brodmann.planning import make_plan
-    from brodmann.recipe_plans import estimate_recipes, measure_recipe, recipes_named
+    from brodmann.papers.paper_plans import estimate_recipes, measure_recipe, recipes_named
+    from brodmann.studies.plan.planning import make_plan
 
     if not config.exists() and config.suffix != ".toml":
         named = recipes_named(str(config))
@@ -319,8 +319,8 @@ def report(
 
     Example: brodmann report runs/demo; brodmann report runs/plain runs/iat --to both.html
     """
-    from brodmann.pipeline.report import read_study, report_on
     from brodmann.reporting.sections import sections
+    from brodmann.studies.report import read_study, report_on
 
     folders = [
         path.parent
@@ -333,8 +333,8 @@ def report(
     if to is None and len(folders) > 1 and not text:
         raise InputError("several runs: say where their page goes, for example --to both.html")
     if text:
-        from brodmann.console_report import drawn
-        from brodmann.console_width import LastingConsole
+        from brodmann.terminal.drawing import drawn
+        from brodmann.terminal.width import LastingConsole
 
         console = LastingConsole()
         with view(as_json) as show:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from brodmann.cli.shared import (
+from brodmann.cli.options import (
     Address,
     Cpus,
     EngineName,
@@ -82,13 +82,13 @@ def relate(
     if corpus is not None and by not in ("dse", "cra"):
         raise InputError("--corpus goes with --by dse or cra")
     settings, base = loaded(config, overrides)
-    from brodmann.relations import check_target
+    from brodmann.studies.pair_trainings import check_target
 
     if advise is not None:
         check_target(advise)
     with view(as_json) as report:
         if by == "pairs":
-            from brodmann.relations import relate_pairs
+            from brodmann.studies.pair_trainings import relate_pairs
 
             result = relate_pairs(settings, base, report, clusters=clusters, limit=limit)
         elif other is not None:
@@ -111,7 +111,7 @@ def relate(
                 corpus=corpus,
             )
         if advise is not None:
-            from brodmann.relations import advise as write_advice
+            from brodmann.studies.pair_trainings import advise as write_advice
 
             reasons = write_advice(settings, result, advise)
             report("advice", {"reasons": reasons, "file": advise})
@@ -144,9 +144,9 @@ def reproduce(
 
     Example: brodmann reproduce spec-table3 --scale mini --data-dir data
     """
-    from brodmann.recipes import index, missing
-    from brodmann.recipes.tables import SCALES, listed
-    from brodmann.reproduce import reproduce as run_again
+    from brodmann.papers.recipes import index, missing
+    from brodmann.papers.reproduce import reproduce as run_again
+    from brodmann.papers.tables import SCALES, listed
 
     if scale not in SCALES:
         raise InputError(f"--scale {scale}: expected one of {', '.join(SCALES)}")
@@ -165,8 +165,8 @@ def reproduce(
         if as_json:
             print(json.dumps(rows))
             return
-        from brodmann.console_plan import recipes_table
-        from brodmann.console_width import LastingConsole
+        from brodmann.terminal.plans import recipes_table
+        from brodmann.terminal.width import LastingConsole
 
         LastingConsole().print(recipes_table(rows))
         return

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from brodmann.artifacts import Array
 from brodmann.data.encoding import IGNORED, Encoded, ranges
+from brodmann.files import Array
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from brodmann.data import builtin
-from brodmann.data.readers import Table
+from brodmann.data.sources.readers import Table
 from brodmann.errors import InputError, did_you_mean
 
 BUILTIN_SIZES = {"train": 2000, "validation": 500, "test": 500}

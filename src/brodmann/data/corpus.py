@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from brodmann.artifacts import digest
 from brodmann.data.tasks import is_text
 from brodmann.errors import InputError
+from brodmann.files import digest
 
 Corpus = str | Path | Sequence[str]
 EXPECTED = "expected a UTF-8 text file with one sentence per line"

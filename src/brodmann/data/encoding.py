@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from brodmann.artifacts import Array, cache_folder, digest, read_arrays, whole_file
 from brodmann.errors import InputError, note
+from brodmann.files import Array, cache_folder, digest, read_arrays, whole_file
 
 if TYPE_CHECKING:
     from brodmann.data.tasks import Example, TaskSpec

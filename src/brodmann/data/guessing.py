@@ -13,9 +13,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from brodmann.artifacts import Array
 from brodmann.data.kinds.choice import right_choices
 from brodmann.data.tasks import Task
+from brodmann.files import Array
 
 
 def guessing_loss(task: Task) -> float | None:

@@ -10,13 +10,13 @@ import numpy as np
 from brodmann.data import catalogue
 from brodmann.data.catalogue import COLUMNS
 from brodmann.data.description import TaskDescription, checked, parse_toml
-from brodmann.data.division import Split, draw, with_validation
+from brodmann.data.draws.division import Split, draw, with_validation
+from brodmann.data.draws.pairs import balanced_pairs
 from brodmann.data.kinds import KINDS, Kind
-from brodmann.data.pairs import balanced_pairs
-from brodmann.data.readers import SPLITS, Table
-from brodmann.data.rows import read_rows
-from brodmann.data.shapes import MAKES, SHAPES
-from brodmann.data.sources import HUB_KEYS, Loading, has_files, substitute, tables_of
+from brodmann.data.sources.dataset_shapes import MAKES, SHAPES
+from brodmann.data.sources.named import HUB_KEYS, Loading, has_files, substitute, tables_of
+from brodmann.data.sources.readers import SPLITS, Table
+from brodmann.data.sources.table_rows import read_rows
 from brodmann.data.suspicions import check_learnable, suspicions
 from brodmann.data.tag_schemes import loose_beginnings
 from brodmann.data.tasks import Example, Task, TaskSpec

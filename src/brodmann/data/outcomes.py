@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from brodmann.artifacts import Array
 from brodmann.data.kinds.choice import choice_score, right_choices
 from brodmann.data.kinds.span import span_score
 from brodmann.data.metrics import entities
 from brodmann.data.tasks import Example, TaskSpec
+from brodmann.files import Array
 
 
 def outcomes(

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from brodmann.artifacts import Array
 from brodmann.data.tasks import Example, TaskSpec, label_name
 from brodmann.errors import InputError
+from brodmann.files import Array
 
 INPUTS = ("text", "text_pair", "question", "context", "choices", "tokens")  # what a model reads
 FEW = 10  # examples: fewer are for trying things out, not for learning

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
 
-from brodmann.artifacts import digest
 from brodmann.errors import InputError, did_you_mean
+from brodmann.files import digest
 
 Example = dict[str, Any]
 LONGEST_NUMBER = 100  # digits; what is longer is a name

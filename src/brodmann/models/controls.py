@@ -9,9 +9,9 @@ knowing the task was worth nothing.
 from collections.abc import Sequence
 
 from brodmann.data.tasks import Task
-from brodmann.models.evaluate import Evaluation, Progress, evaluate
+from brodmann.models.encoders.task_context import exchanged_tasks
+from brodmann.models.evaluation import Evaluation, Progress, evaluate
 from brodmann.models.multitask import MultiTaskModel
-from brodmann.models.task_context import exchanged_tasks
 
 ROTATIONS = 3
 

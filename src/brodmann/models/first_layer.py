@@ -4,12 +4,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from brodmann.artifacts import Array
 from brodmann.data.batches import evaluation_order
 from brodmann.data.tasks import Task
-from brodmann.models.evaluate import evaluating, unlabelled
-from brodmann.models.families import layers_of
-from brodmann.models.measure import drawn
+from brodmann.files import Array
+from brodmann.models.backbone.anatomy import layers_of
+from brodmann.models.evaluation import evaluating, unlabelled
+from brodmann.models.heads.measure import drawn
 from brodmann.models.multitask import MultiTaskModel
 from brodmann.models.representations import mean_over_tokens
 

@@ -13,26 +13,27 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from brodmann.artifacts import whole_folder, write_json, write_text
 from brodmann.checksums import write_checksums
 from brodmann.data.batches import Batch, Part
 from brodmann.data.encoding import Encoded, encode_task
 from brodmann.data.kinds import KINDS
 from brodmann.data.tasks import Example, Task, TaskSpec
 from brodmann.errors import InputError, did_you_mean
-from brodmann.models import ARCHITECTURES
-from brodmann.models import backbone as backbones
-from brodmann.models.checkpointing import enable_checkpointing
-from brodmann.models.families import bare_models
+from brodmann.files import whole_folder, write_json, write_text
+from brodmann.models.backbone import load as backbones
+from brodmann.models.backbone.anatomy import bare_models
+from brodmann.models.backbone.checkpointing import enable_checkpointing
+from brodmann.models.encoders import ARCHITECTURES
+from brodmann.models.encoders.task_context import checkpoint_contexts
+from brodmann.models.heads.trained_gates import check_gates, gates_for, through
 from brodmann.models.pooling import OWN, check_pooling, resolve_pooling
-from brodmann.models.stored import (
+from brodmann.models.saving import (
     FORMAT,
     is_model_folder,
     load_model,
     write_tensors,
     write_tokenizer,
 )
-from brodmann.models.task_context import checkpoint_contexts
 from brodmann.models.task_heads import (
     TaskHead,
     check_shared,
@@ -41,7 +42,6 @@ from brodmann.models.task_heads import (
     reads_pooler,
     same_form,
 )
-from brodmann.models.trained_gates import check_gates, gates_for, through
 from brodmann.results import Head
 
 STARTS = ("random", "xavier")  # of a new task, besides another task

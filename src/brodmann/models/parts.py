@@ -12,7 +12,7 @@ from typing import Any
 from torch import nn
 
 from brodmann.errors import InputError, did_you_mean
-from brodmann.models.trained_gates import GATE_RATE
+from brodmann.models.heads.trained_gates import GATE_RATE
 
 
 def parts_of(model: Any) -> dict[str, list[nn.Parameter]]:

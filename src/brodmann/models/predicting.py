@@ -11,8 +11,8 @@ import torch
 from brodmann.data.batches import evaluation_order, make_batch
 from brodmann.data.kinds import KINDS
 from brodmann.data.kinds.tokens import token_text
-from brodmann.data.readers import from_memory, is_frame
-from brodmann.data.shapes import MissingFieldError, shaped
+from brodmann.data.sources.dataset_shapes import MissingFieldError, shaped
+from brodmann.data.sources.readers import from_memory, is_frame
 from brodmann.data.tasks import Example, TaskSpec
 from brodmann.errors import InputError
 
@@ -76,7 +76,7 @@ def _together(
     reader = next((spec for spec in specs if spec.kind == "tokens"), specs[0])
     encoded = model.encode(reader, group[reader.name], cache=False)
     if len(specs) == 1:
-        from brodmann.models.evaluate import item_outputs
+        from brodmann.models.evaluation import item_outputs
 
         logits = item_outputs(model, reader.name, encoded, batch_size=batch_size)
         kind = KINDS[reader.kind]

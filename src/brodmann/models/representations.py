@@ -6,11 +6,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from brodmann.artifacts import Array
 from brodmann.data.batches import Batch, evaluation_order
 from brodmann.data.encoding import one_row_an_example
 from brodmann.errors import InputError
-from brodmann.models.evaluate import evaluating, unlabelled
+from brodmann.files import Array
+from brodmann.models.evaluation import evaluating, unlabelled
 from brodmann.models.multitask import MultiTaskModel
 
 

@@ -16,7 +16,7 @@ from transformers.modeling_outputs import BaseModelOutputWithPoolingAndCrossAtte
 from brodmann.data.kinds import KINDS
 from brodmann.data.tasks import TaskSpec
 from brodmann.errors import InputError
-from brodmann.models.backbone import quiet
+from brodmann.models.backbone.load import quiet
 from brodmann.models.pooling import OWN, pooled
 
 

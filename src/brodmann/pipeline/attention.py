@@ -20,7 +20,7 @@ def relate_attention(
 ) -> AttentionMaps:
     """Of every task that both runs have: (layer, head) of the mean cosine of the two models' maps,
     over `examples` validation texts at most."""
-    from brodmann.models.attention_maps import attention_map_similarity
+    from brodmann.models.heads.attention_maps import attention_map_similarity
 
     one_process("relate")
     if examples < 1:

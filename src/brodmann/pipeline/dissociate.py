@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-from brodmann.analysis.iap import dissociation, forward_passes
 from brodmann.config import Config
 from brodmann.data.tasks import Task
 from brodmann.errors import InputError
+from brodmann.measuring.iap import dissociation, forward_passes
 from brodmann.pipeline import map as mapping
 from brodmann.pipeline.run_folder import opened, timed, trained
 from brodmann.pipeline.train import tasks_of

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from brodmann.artifacts import cache_folder
+from brodmann.files import cache_folder
 from brodmann.results import size_in_words
 
 CORE = ("torch", "transformers", "tokenizers", "accelerate", "datasets", "safetensors")
@@ -22,7 +22,7 @@ EXTRAS = {
 def examine() -> dict[str, Any]:
     import torch
 
-    from brodmann.models.backbone import MINILM_INSTALL, MINILM_PACKAGE
+    from brodmann.models.backbone.load import MINILM_INSTALL, MINILM_PACKAGE
 
     checks: list[dict[str, Any]] = []
 
@@ -54,7 +54,7 @@ def examine() -> dict[str, Any]:
 
 def _bf16() -> tuple[bool, str]:
     """Whether the processor multiplies bfloat16 itself; without it bf16 is several times slower."""
-    from brodmann.models.precision import default_device, fast_bf16
+    from brodmann.models.backbone.precision import default_device, fast_bf16
 
     supported = fast_bf16(default_device())
     return supported, "fast here" if supported else 'slow here: use precision = "auto"'

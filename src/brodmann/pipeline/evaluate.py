@@ -7,11 +7,11 @@ import numpy as np
 
 from brodmann.analysis.dissociation import undertrained
 from brodmann.analysis.statistics import bootstrap_weights, percentile_interval, score_interval
-from brodmann.artifacts import Array, write_arrays, write_json
 from brodmann.config import Config
 from brodmann.data.kinds import trivial_score
 from brodmann.data.outcomes import outcomes, resampled_scores
 from brodmann.data.tasks import Task, TaskSpec
+from brodmann.files import Array, write_arrays, write_json
 from brodmann.pipeline.run_folder import opened, timed, trained
 from brodmann.pipeline.train import tasks_of
 from brodmann.pipeline.training_loss import training_losses
@@ -37,7 +37,7 @@ def evaluate_in(folder: Path, config: Config, tasks: list[Task], report: Any) ->
 
 def _evaluate_in(folder: Path, config: Config, tasks: list[Task], report: Any) -> dict[str, Any]:
     from brodmann.models.controls import knows_tasks, rotations
-    from brodmann.models.evaluate import evaluate as measure
+    from brodmann.models.evaluation import evaluate as measure
     from brodmann.models.multitask import MultiTaskModel
     from brodmann.training.processes import is_main
 

@@ -11,7 +11,7 @@ def export(
     source: Path, task: str, form: str, out: Path | None, *, zeroed: bool = False
 ) -> tuple[Path, float | None]:
     """The folder that was written, and for ONNX how far it is from torch."""
-    from brodmann.models.export import export_onnx, export_transformers
+    from brodmann.models.exports import export_onnx, export_transformers
     from brodmann.models.multitask import MultiTaskModel
 
     if form not in FORMS:

@@ -23,8 +23,8 @@ def has_whole_model(folder: Path, report: Any, *, phase: str = "") -> bool:
     A damaged one with a checkpoint (of the last `phase`, where training has several) is to be made
     again; without one, say what to do.
     """
-    from brodmann.models.stored import model_damage
-    from brodmann.training.checkpoint import checkpoint_folders
+    from brodmann.models.saving import model_damage
+    from brodmann.training.checkpoints.checkpoint import checkpoint_folders
 
     place = folder / "model"
     if not place.is_dir() or not any(place.iterdir()):
@@ -44,7 +44,7 @@ def has_whole_model(folder: Path, report: Any, *, phase: str = "") -> bool:
 
 def forget_measurements(folder: Path) -> None:
     """Before a training from the very beginning: results of an earlier model are not its own."""
-    from brodmann.training.checkpoint import checkpoint_folders
+    from brodmann.training.checkpoints.checkpoint import checkpoint_folders
 
     if not checkpoint_folders(folder / "checkpoints"):
         for name in MEASURED:
@@ -55,7 +55,7 @@ def save_finished(
     model: Any, folder: Path, config: Config, *, scores: Any = None, phases: tuple[str, ...] = ("",)
 ) -> None:
     """The trained model, whole, in place of whatever stands there; then its checkpoints go."""
-    from brodmann.models.stored import is_model_folder
+    from brodmann.models.saving import is_model_folder
 
     place = folder / "model"
     if place.is_dir() and not is_model_folder(place):
@@ -66,7 +66,7 @@ def save_finished(
 
 def tidy(folder: Path, config: Config, phases: tuple[str, ...] = ("",)) -> None:
     """Remove what only an unfinished training needs; branches stay for those who go on there."""
-    from brodmann.training.checkpoint import clear_checkpoints
+    from brodmann.training.checkpoints.checkpoint import clear_checkpoints
 
     if not config.keep_checkpoints:
         for phase in phases:

@@ -5,9 +5,9 @@ import io
 import json
 from pathlib import Path
 
-from brodmann.artifacts import write_text
 from brodmann.data import builtin
 from brodmann.errors import InputError
+from brodmann.files import write_text
 
 SAMPLES = 400
 STARTER = """\

@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from brodmann.analysis.importance import head_importance, passes
 from brodmann.config import Config
 from brodmann.data.tasks import Task
+from brodmann.measuring.importance import head_importance, passes
 from brodmann.pipeline.run_folder import opened, timed, trained
 from brodmann.pipeline.train import tasks_of
 from brodmann.results import PARTS, HeadScores
@@ -24,7 +24,7 @@ def map_heads(config: Config, base: Path, report: Any) -> HeadScores:
 
 def map_in(folder: Path, config: Config, tasks: list[Task], report: Any) -> HeadScores:
     """The scores that the configuration asks for: those that are there, or measured now."""
-    from brodmann.models.families import head_shape
+    from brodmann.models.backbone.anatomy import head_shape
     from brodmann.models.multitask import MultiTaskModel
     from brodmann.training.processes import is_main
 

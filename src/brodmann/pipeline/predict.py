@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from brodmann.data.kinds import KINDS
-from brodmann.data.readers import ENDINGS, read_file
+from brodmann.data.sources.readers import ENDINGS, read_file
 from brodmann.data.tasks import TaskSpec
 from brodmann.errors import InputError
 

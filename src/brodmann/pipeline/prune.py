@@ -30,9 +30,9 @@ def prune(
 ) -> dict[str, Any]:
     """Write the smaller model and say size, speed and scores before and after."""
     one_process("prune")
-    from brodmann.models.head_slices import group_size
+    from brodmann.models.heads.removal import prune_heads
+    from brodmann.models.heads.slices import group_size
     from brodmann.models.multitask import MultiTaskModel
-    from brodmann.models.removal import prune_heads
 
     trained(config)
     if order not in ORDERS:
@@ -94,9 +94,9 @@ def beside(
 
 def checked_target(target: Path) -> Path:
     """A new folder, or one that holds an earlier pruned model: never a full model's."""
-    from brodmann.artifacts import read_json
-    from brodmann.models.families import REMOVED
-    from brodmann.models.stored import is_model_folder
+    from brodmann.files import read_json
+    from brodmann.models.backbone.anatomy import REMOVED
+    from brodmann.models.saving import is_model_folder
 
     if is_model_folder(target):
         if not read_json(target / "config.json")["backbone"].get(REMOVED):
@@ -122,7 +122,7 @@ def chosen_heads(
 
 
 def task_scores(model: Any, tasks: list[Task], config: Config) -> dict[str, Any]:
-    from brodmann.models.evaluate import evaluate
+    from brodmann.models.evaluation import evaluate
 
     training = config.training
     measured = evaluate(

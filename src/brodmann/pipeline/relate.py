@@ -2,7 +2,7 @@
 
 `words` and `groups` need the tasks only; `covsim` a trained run; `dse`, `cra`, `ahp` and `cnm` a
 trained run with an encoder for every task (`architecture = "single"`). Trainings of pairs are in
-`relations.py`, attention maps of two runs in `attention.py`.
+`studies/pair_trainings.py`, attention maps of two runs in `attention.py`.
 """
 
 from collections.abc import Iterable
@@ -27,11 +27,11 @@ from brodmann.analysis.relevance import (
     vocabulary_matrix,
     words,
 )
-from brodmann.artifacts import Array, read_json, write_json
 from brodmann.config import Config
 from brodmann.data.corpus import Corpus, about_corpus, corpus_sentences, drawn_sentences
 from brodmann.data.tasks import Task
 from brodmann.errors import InputError
+from brodmann.files import Array, read_json, write_json
 from brodmann.pipeline.run import one_process
 from brodmann.pipeline.run_folder import opened, timed, trained
 from brodmann.pipeline.train import tasks_of
@@ -109,7 +109,7 @@ def _pieces_of(config: Config) -> Splitter:
     """Texts as the backbone's tokenizer cuts them."""
     if config.adapt is not None:
         raise InputError("--pieces: [adapt] takes the model of a trained run and names none itself")
-    from brodmann.models.backbone import load_backbone
+    from brodmann.models.backbone.load import load_backbone
 
     cut = load_backbone(config.model.backbone).tokenizer.backend_tokenizer
     return lambda text: cut.encode(text, add_special_tokens=False).tokens

@@ -5,15 +5,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from brodmann.artifacts import read_json
 from brodmann.config import Config
 from brodmann.data.tasks import Task
 from brodmann.errors import InputError
+from brodmann.files import read_json
 from brodmann.pipeline.dissociate import dissociate_in
 from brodmann.pipeline.evaluate import OUTCOMES, evaluate_in
 from brodmann.pipeline.map import map_in
 from brodmann.pipeline.run_folder import opened
-from brodmann.pipeline.train import prepare, tasks_of, train_in
+from brodmann.pipeline.train import prepare, train_in
 
 
 def one_process(command: str, *, trains: bool = False) -> None:
@@ -51,33 +51,10 @@ def run(
             report("scores", {"tasks": tasks, "splits": document["splits"], "folder": folder})
         else:
             document = evaluate_in(folder, config, tasks, report)
-        return _measured(folder, config, tasks, report, document, heads)
+        return measure_heads(folder, config, tasks, report, document, heads)
 
 
-def run_distilled(config: Config, base: Path, report: Any, *, heads: bool = True) -> dict[str, Any]:
-    """The same with a student in place of a trained model: `[distill]` as a cell of a grid."""
-    from brodmann.pipeline.distill import distill
-
-    distill(config, base, report)
-    tasks = tasks_of(config, base)
-    with opened(config, tasks) as folder:
-        document = read_json(folder / "metrics.json")
-        return _measured(folder, config, tasks, report, document, heads)
-
-
-def run_adapted(config: Config, base: Path, report: Any) -> dict[str, Any]:
-    """New tasks for a trained model: `[adapt]` as a cell of a grid."""
-    from brodmann.pipeline.adapt import adapt
-
-    found = adapt(config, base, report)
-    kept = ("metrics", "head", "zero_shot", "shares", "old")
-    return {
-        "splits": found.get("scores", {"validation": {}}),
-        "adaptation": {key: found[key] for key in kept if key in found},
-    }
-
-
-def _measured(
+def measure_heads(
     folder: Path,
     config: Config,
     tasks: list[Task],
@@ -85,8 +62,8 @@ def _measured(
     document: dict[str, Any],
     heads: bool,
 ) -> dict[str, Any]:
-    """What is measured of the heads of a trained model, if asked for."""
-    from brodmann.models.families import FAMILIES
+    """Map and dissociate the heads of a trained model, if asked for; scores and findings."""
+    from brodmann.models.backbone.anatomy import FAMILIES
 
     if not heads:
         return document

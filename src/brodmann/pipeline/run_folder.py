@@ -9,7 +9,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-from brodmann import artifacts
+from brodmann import files as artifacts
 from brodmann.analysis.difficulty import task_difficulty
 from brodmann.config import RESULT_DOES_NOT_DEPEND_ON, Config, to_toml
 from brodmann.data.description import read_settings
@@ -75,7 +75,7 @@ def _agree(folder: Path, problem: str | None) -> None:
 
 def trained(config: Config) -> None:
     """A stage that needs a trained model says what to do when there is none."""
-    from brodmann.models.stored import is_model_folder, model_damage
+    from brodmann.models.saving import is_model_folder, model_damage
 
     place = config.folder / "model"
     if not is_model_folder(place):
@@ -89,7 +89,7 @@ def trained(config: Config) -> None:
 def trained_model(folder: str) -> Any:
     """The model of a run or model folder that somebody names as a start."""
     from brodmann.models.multitask import MultiTaskModel
-    from brodmann.models.stored import is_model_folder
+    from brodmann.models.saving import is_model_folder
 
     path = Path(folder)
     if not is_model_folder(path) and not is_model_folder(path / "model"):
@@ -204,7 +204,7 @@ def timed(folder: Path, stage: str) -> Iterator[None]:
 
 def machine_of(config: Config) -> dict[str, Any]:
     """What a stored number was computed with: versions, hardware, number format."""
-    from brodmann.models.precision import computed_in
+    from brodmann.models.backbone.precision import computed_in
 
     about = artifacts.provenance()
     told = {key: about[key] for key in MACHINE if key in about}
@@ -213,7 +213,7 @@ def machine_of(config: Config) -> dict[str, Any]:
 
 def record_provenance(folder: Path, config: Config, tasks: list[Task]) -> None:
     """Who ran what on what, one entry a sitting."""
-    from brodmann.models.precision import computed_in
+    from brodmann.models.backbone.precision import computed_in
 
     path = folder / "provenance.json"
     known = artifacts.read_json(path, data=dict, sittings=list) if path.is_file() else {}

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from brodmann.artifacts import write_bytes
 from brodmann.data import catalogue
 from brodmann.data.catalogue import Entry
 from brodmann.data.kinds import KINDS
-from brodmann.data.readers import Table
-from brodmann.data.shapes import shaped
-from brodmann.data.sources import Loading, raw_split
+from brodmann.data.sources.dataset_shapes import shaped
+from brodmann.data.sources.named import Loading, raw_split
+from brodmann.data.sources.readers import Table
 from brodmann.errors import InputError, did_you_mean
+from brodmann.files import write_bytes
 
 Row = dict[str, Any]
 Answer = dict[str, Any]

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from brodmann.artifacts import read_json
 from brodmann.config import Config, OffSection
 from brodmann.data.loading import load_tasks
 from brodmann.data.tasks import Task
 from brodmann.errors import InputError
+from brodmann.files import read_json
 from brodmann.pipeline.finished import (
     forget_measurements,
     has_whole_model,
@@ -35,9 +35,9 @@ def check_methods(config: Config, command: str = "run") -> None:
 
     A table that the command does not read would be ignored in silence, so it is refused.
     """
-    from brodmann.data.samplers import check_sampler
+    from brodmann.data.sampling.samplers import check_sampler
     from brodmann.models.multitask import check_architecture
-    from brodmann.training.iat import IAT, check_trained_heads
+    from brodmann.training.methods.iat import IAT, check_trained_heads
     from brodmann.training.processes import check_trackers
 
     for section in ("distill", "transfer", "adapt", "meta"):
@@ -85,7 +85,7 @@ def _check_combinations(config: Config, command: str) -> None:
     check_momentum(training.optimizer, training.momentum)
     check_entropy(training.log_entropy, training.sharding)
     if training.aggregation is not None:
-        from brodmann.training.aggregation import check_together, make_weighting
+        from brodmann.training.methods.aggregation import check_together, make_weighting
 
         special = config.specialize is not None
         check_together(world, training.accumulation, special, training.sampling)
@@ -106,7 +106,7 @@ def _check_combinations(config: Config, command: str) -> None:
 
 
 def is_trained(config: Config) -> bool:
-    from brodmann.models.stored import model_damage
+    from brodmann.models.saving import model_damage
 
     return model_damage(config.folder / "model") is None
 
@@ -139,7 +139,7 @@ def prepare(config: Config, base: Path, report: Any) -> tuple[list[Task], Any]:
     if config.off is not None:
         model = _with_heads_off(config.off, tasks, model, config)
     if config.specialize is not None:
-        from brodmann.training.iat import IAT, check_specialization
+        from brodmann.training.methods.iat import IAT, check_specialization
 
         check_specialization(model, IAT(**config.specialize.model_dump()))
     if config.model.output_heads is not None:
@@ -224,9 +224,9 @@ def train_in(
     branch_at: Sequence[float] = (),
     branch_from: Path | None = None,
 ) -> None:
-    from brodmann.training.iat import IAT
+    from brodmann.training.fit import fit
+    from brodmann.training.methods.iat import IAT
     from brodmann.training.processes import is_main, wait
-    from brodmann.training.trainer import fit
 
     # Looked for again now that the folder is ours: another process may have trained it meanwhile.
     if model is None or has_whole_model(folder, lambda *_: None):

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from brodmann.artifacts import read_log
 from brodmann.config import Config
 from brodmann.data.guessing import guessing_loss
 from brodmann.data.tasks import Task
+from brodmann.files import read_log
 
 LAST = 0.1  # of the steps: their mean is the last loss
 

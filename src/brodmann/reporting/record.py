@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from brodmann.artifacts import read_json, read_log
 from brodmann.data.description import read_settings
 from brodmann.errors import InputError
+from brodmann.files import read_json, read_log
 from brodmann.results import Dissociation, HeadScores
 
 # Files of further stages, each with a section of its own.

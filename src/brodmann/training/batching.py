@@ -5,13 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from brodmann.artifacts import Array
 from brodmann.data.batches import Batch, make_batch
 from brodmann.data.encoding import Encoded
-from brodmann.data.stream import BatchStream
-from brodmann.data.uncertainty import NAME, UncertaintyStream, in_order, share_of_uniform
+from brodmann.data.sampling.stream import BatchStream
+from brodmann.data.sampling.uncertainty import NAME, UncertaintyStream, in_order, share_of_uniform
+from brodmann.files import Array
+from brodmann.models.item_entropy import item_entropies
 from brodmann.models.multitask import MultiTaskModel
-from brodmann.models.uncertainty import item_entropies
 from brodmann.training import processes
 from brodmann.training.options import Options
 

@@ -18,15 +18,15 @@ import numpy as np
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from brodmann.artifacts import Array, peak_of_process
 from brodmann.data.batches import Batch
 from brodmann.data.encoding import Encoded
-from brodmann.data.stream import Draw
-from brodmann.data.uncertainty import UncertaintyStream
-from brodmann.models.evaluate import item_outputs
-from brodmann.models.measure import example_probes, importance
-from brodmann.models.precision import autocast
-from brodmann.training.keeper import Keeper
+from brodmann.data.sampling.stream import Draw
+from brodmann.data.sampling.uncertainty import UncertaintyStream
+from brodmann.files import Array, peak_of_process
+from brodmann.models.backbone.precision import autocast
+from brodmann.models.evaluation import item_outputs
+from brodmann.models.heads.measure import example_probes, importance
+from brodmann.training.checkpoints.keeper import Keeper
 from brodmann.training.loop import Loop
 
 SAMPLES = 8  # steps that are timed

@@ -16,25 +16,25 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from brodmann.artifacts import digest
 from brodmann.data.batches import Batch
 from brodmann.data.encoding import Encoded
 from brodmann.data.tasks import Task
 from brodmann.errors import InputError, Interrupted, RunError
-from brodmann.models.evaluate import evaluate, mean_primary
+from brodmann.files import digest
+from brodmann.models.backbone.precision import SLOW_BF16, autocast, computed_in, fast_bf16
+from brodmann.models.evaluation import evaluate, mean_primary
+from brodmann.models.heads.trained_gates import sparse_gates
 from brodmann.models.multitask import MultiTaskModel
 from brodmann.models.parts import parts_of, rates_of
 from brodmann.models.pooling import describe_pooling
-from brodmann.models.precision import SLOW_BF16, autocast, computed_in, fast_bf16
-from brodmann.models.trained_gates import sparse_gates
 from brodmann.training import processes
-from brodmann.training.aggregation import TaskGradients, check_together
 from brodmann.training.batching import BatchSource
-from brodmann.training.checkpoint import random_state
-from brodmann.training.iat import Specialization
-from brodmann.training.keeper import Keeper
+from brodmann.training.checkpoints.checkpoint import random_state
+from brodmann.training.checkpoints.keeper import Keeper
+from brodmann.training.checkpoints.progress import Progress
+from brodmann.training.methods.aggregation import TaskGradients, check_together
+from brodmann.training.methods.iat import Specialization
 from brodmann.training.options import Options, make_optimizer, resolve_options
-from brodmann.training.progress import Progress
 from brodmann.training.schedule import rate
 from brodmann.training.stopping import StopSignals
 

@@ -7,12 +7,12 @@ from typing import Any
 import torch
 from torch import nn
 
-from brodmann.data.samplers import check_sampler
+from brodmann.data.sampling.samplers import check_sampler
 from brodmann.errors import InputError, did_you_mean
-from brodmann.models.precision import PRECISIONS
-from brodmann.training.aggregation import check_aggregation
+from brodmann.models.backbone.precision import PRECISIONS
 from brodmann.training.defaults import AUTO, choose_epochs, choose_rate
-from brodmann.training.iat import IAT
+from brodmann.training.methods.aggregation import check_aggregation
+from brodmann.training.methods.iat import IAT
 from brodmann.training.schedule import SCHEDULES
 
 OPTIMIZERS = ("adamw", "sgd")

@@ -26,15 +26,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from brodmann.artifacts import Array
 from brodmann.data.batches import Part, evaluation_order, make_batch
 from brodmann.data.kinds import KINDS
 from brodmann.data.tasks import Task, TaskSpec
 from brodmann.errors import InputError
-from brodmann.models.evaluate import evaluating
-from brodmann.models.measure import drawn
+from brodmann.files import Array
+from brodmann.models.backbone.precision import autocast
+from brodmann.models.evaluation import evaluating
+from brodmann.models.heads.measure import drawn
 from brodmann.models.multitask import MultiTaskModel, by_item
-from brodmann.models.precision import autocast
 from brodmann.models.task_heads import TaskHead
 
 ITERATIONS = 2000

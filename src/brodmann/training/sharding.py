@@ -23,10 +23,10 @@ from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from brodmann.data.batches import Batch
-from brodmann.data.uncertainty import NAME as UNCERTAINTY
+from brodmann.data.sampling.uncertainty import NAME as UNCERTAINTY
 from brodmann.errors import InputError
-from brodmann.models.checkpointing import is_checkpointing
-from brodmann.models.families import layers_of
+from brodmann.models.backbone.anatomy import layers_of
+from brodmann.models.backbone.checkpointing import is_checkpointing
 from brodmann.models.multitask import MultiTaskModel, Outputs
 from brodmann.training.options import Options
 

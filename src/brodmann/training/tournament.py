@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from brodmann.artifacts import Array
 from brodmann.data.batches import make_batch
 from brodmann.data.tasks import Task
-from brodmann.models.measure import drawn
+from brodmann.files import Array
+from brodmann.models.backbone.precision import autocast
+from brodmann.models.heads.measure import drawn
 from brodmann.models.multitask import MultiTaskModel
-from brodmann.models.precision import autocast
-from brodmann.training.trainer import fit
+from brodmann.training.fit import fit
 
 
 def transfer_losses(

@@ -16,7 +16,6 @@ from brodmann.analysis.dissociation import (
     undertrained,
     verdicts,
 )
-from brodmann.analysis.iap import random_heads
 from brodmann.analysis.statistics import (
     bootstrap_interval,
     bootstrap_weights,
@@ -25,6 +24,7 @@ from brodmann.analysis.statistics import (
 )
 from brodmann.data.kinds import KINDS
 from brodmann.data.outcomes import outcomes, resampled_scores
+from brodmann.measuring.iap import random_heads
 
 TASKS = ["MNLI", "QQP", "QNLI", "AG", "SST-2"]
 # SPEC Table 3: rows are the task whose heads are off, columns the task that is evaluated.
@@ -393,7 +393,7 @@ def test_a_whole_dissociation(tasks_of_every_kind: list[Any], tmp_path: Any) -> 
         model, tasks, scores, alpha=0.25, curve=[0.5], draws=20, resamples=50,
         progress=read.append, outcomes_file=tmp_path / "outcomes.npz",
     )  # fmt: skip
-    from brodmann.analysis.iap import forward_passes
+    from brodmann.measuring.iap import forward_passes
 
     passes = forward_passes(3, shares=2, draws=20, redraws=None, exchanges=None)
     assert sum(read) <= passes * 24

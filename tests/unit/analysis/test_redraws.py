@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import brodmann as bm
-from brodmann.analysis.iap import forward_passes
 from brodmann.analysis.redraws import redrawn, redrawn_dissociation
+from brodmann.measuring.iap import forward_passes
 
 
 def some_scores(normalize: str = "none") -> bm.HeadScores:

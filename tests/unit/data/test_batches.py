@@ -6,7 +6,7 @@ import numpy as np
 
 from brodmann.data.batches import evaluation_order, make_batch
 from brodmann.data.encoding import encode_task
-from brodmann.models.tiny import tiny_tokenizer
+from brodmann.models.backbone.tiny import tiny_tokenizer
 
 
 def test_a_mixed_batch_holds_every_row_once_with_its_own_labels(

@@ -13,7 +13,7 @@ from tests.hub_rows import hub_rows, write_dataset, write_split
 import brodmann as bm
 from brodmann.data import catalogue
 from brodmann.data.kinds import KINDS
-from brodmann.data.shapes import SHAPES
+from brodmann.data.sources.dataset_shapes import SHAPES
 from brodmann.errors import InputError
 
 PUBLIC = [entry for entry in catalogue.entries().values() if not entry.generated]

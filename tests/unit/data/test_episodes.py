@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from brodmann.data.episodes import EpisodeSource
+from brodmann.data.draws.episodes import EpisodeSource
 from brodmann.data.loading import load_tasks
 from brodmann.errors import InputError
 

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import brodmann as bm
-from brodmann.data.holdout import hold_out
-from brodmann.data.readers import Table
+from brodmann.data.draws.holdout import hold_out
+from brodmann.data.sources.readers import Table
 
 TASKS: list[dict[str, Any]] = [
     {"name": "mood", "kind": "classification", "label": "mood"},

@@ -12,7 +12,7 @@ import brodmann as bm
 from brodmann.data.encoding import IGNORED, Encoded, encode_task
 from brodmann.data.kinds import KINDS, tokens
 from brodmann.data.tasks import TaskSpec
-from brodmann.models.tiny import tiny_tokenizer
+from brodmann.models.backbone.tiny import tiny_tokenizer
 
 TOKENIZER = tiny_tokenizer()
 

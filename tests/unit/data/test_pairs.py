@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import brodmann as bm
-from brodmann.data.pairs import Pair, balanced_pairs
+from brodmann.data.draws.pairs import Pair, balanced_pairs
 from brodmann.errors import InputError
 
 

@@ -4,7 +4,7 @@ import pytest
 from tests.hub_rows import hub_rows
 
 from brodmann.data.catalogue import entries
-from brodmann.data.shapes import shaped
+from brodmann.data.sources.dataset_shapes import shaped
 from brodmann.errors import InputError
 
 

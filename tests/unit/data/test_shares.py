@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 import brodmann as bm
-from brodmann.data.shares import with_share
+from brodmann.data.draws.shares import with_share
 from brodmann.errors import InputError
 
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from brodmann.data.samplers import SAMPLERS
-from brodmann.data.stream import BatchStream, Draw
+from brodmann.data.sampling.samplers import SAMPLERS
+from brodmann.data.sampling.stream import BatchStream, Draw
 
 
 def stream(sizes: list[int], sampling: str = "proportional", **options: Any) -> BatchStream:

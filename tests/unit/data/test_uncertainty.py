@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import brodmann as bm
 from brodmann.data.kinds import KINDS
-from brodmann.data.stream import BatchStream
-from brodmann.data.uncertainty import UncertaintyStream, chosen, in_order, uncertainties
+from brodmann.data.sampling.stream import BatchStream
+from brodmann.data.sampling.uncertainty import UncertaintyStream, chosen, in_order, uncertainties
 
 
 def literal(

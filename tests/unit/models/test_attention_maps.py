@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import brodmann as bm
-from brodmann.models.attention_maps import attention_map_similarity
+from brodmann.models.heads.attention_maps import attention_map_similarity
 
 
 def build(tasks: list[Any], seed: int = 0, **options: Any) -> Any:

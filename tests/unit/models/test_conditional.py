@@ -12,11 +12,11 @@ from tests.families import padded_inputs, tiny
 import brodmann as bm
 from brodmann.data.batches import Part
 from brodmann.data.tasks import TaskSpec
-from brodmann.models import ARCHITECTURES
-from brodmann.models.checkpointing import enable_checkpointing, is_checkpointing
-from brodmann.models.conditional import ConditionalAttention
-from brodmann.models.export import stock_model
-from brodmann.models.task_context import of_parts
+from brodmann.models.backbone.checkpointing import enable_checkpointing, is_checkpointing
+from brodmann.models.encoders import ARCHITECTURES
+from brodmann.models.encoders.conditional import ConditionalAttention
+from brodmann.models.encoders.task_context import of_parts
+from brodmann.models.exports import stock_model
 from brodmann.models.task_heads import module_key
 
 CONDITIONED = ["bert", "roberta", "xlm-roberta", "electra", "mpnet"]
@@ -253,7 +253,7 @@ def test_the_bias_is_block_diagonal_as_defined(size: int, length: int, blocks: A
 def test_gradient_checkpointing_changes_nothing(
     architecture: str, parameters: dict[str, Any]
 ) -> None:
-    from brodmann.models.task_context import checkpoint_contexts
+    from brodmann.models.encoders.task_context import checkpoint_contexts
 
     encoder = stirred(encoder_of("bert", architecture, **parameters)[0])
     inputs = padded_inputs()
@@ -511,12 +511,12 @@ def test_a_small_scale_shows_under_bf16(module: str) -> None:
     """Steps of bfloat16 near 1 are 1/128: γ = 0.003 must not round away, nor only half of it."""
     import torch
 
-    from brodmann.models.conditional import (
+    from brodmann.models.encoders.conditional import (
         ConditionalAlignment,
         ConditionalBottleneck,
         ConditionalNorm,
     )
-    from brodmann.models.task_context import TaskContext
+    from brodmann.models.encoders.task_context import TaskContext
 
     torch.manual_seed(0)
     size = 12
@@ -548,8 +548,8 @@ def test_a_small_scale_shows_under_bf16(module: str) -> None:
 
 
 def test_only_attention_that_takes_a_bias_is_conditioned(tasks_of_every_kind: list[Any]) -> None:
-    from brodmann.models.backbone import load_backbone
-    from brodmann.models.ca_mtl import build
+    from brodmann.models.backbone.load import load_backbone
+    from brodmann.models.encoders.ca_mtl import build
 
     tasks = tasks_of_every_kind[:2]
     with pytest.raises(bm.InputError, match="attention = 'flex_attention' of the backbone takes"):

@@ -13,7 +13,7 @@ import transformers
 from safetensors.torch import load_file, save_file
 
 import brodmann as bm
-from brodmann.models.backbone import load_backbone, quiet
+from brodmann.models.backbone.load import load_backbone, quiet
 
 SOURCE = Path(bm.__file__).parent
 OURS = ("MultiTaskModel", "cls")  # whose from_pretrained is our own

@@ -8,9 +8,9 @@ import transformers as tf
 from tests.families import CONFIGS, padded_inputs, record, tiny
 
 import brodmann as bm
-from brodmann.models.checkpointing import enable_checkpointing
-from brodmann.models.families import head_shape, head_slots
-from brodmann.models.gates import _in_force
+from brodmann.models.backbone.anatomy import head_shape, head_slots
+from brodmann.models.backbone.checkpointing import enable_checkpointing
+from brodmann.models.heads.gates import _in_force
 
 OFF = [(0, 1), (0, 2), (1, 3)]
 WITHOUT_SDPA = ("mpnet", "deberta", "deberta-v2", "openai-gpt")

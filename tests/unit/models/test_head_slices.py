@@ -7,10 +7,10 @@ import pytest
 import torch
 from tests.families import CONFIGS, padded_inputs, record, tiny
 
-from brodmann.models.families import head_shape
-from brodmann.models.gates import head_gates
-from brodmann.models.head_slices import group_size, head_slices
-from brodmann.models.removal import prune_heads
+from brodmann.models.backbone.anatomy import head_shape
+from brodmann.models.heads.gates import head_gates
+from brodmann.models.heads.removal import prune_heads
+from brodmann.models.heads.slices import group_size, head_slices
 
 
 def first_heads(model: Any, layer: int = 1) -> tuple[list[tuple[int, int]], np.ndarray]:

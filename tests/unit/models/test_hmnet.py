@@ -11,10 +11,10 @@ from tests.unit.models.test_conditional import CONDITIONED, bert, encoder_of, pa
 
 import brodmann as bm
 from brodmann.data.tasks import TaskSpec
-from brodmann.models import ARCHITECTURES
-from brodmann.models.families import layers_of
-from brodmann.models.hmnet import default_depths
-from brodmann.models.skillnet import skills_of
+from brodmann.models.backbone.anatomy import layers_of
+from brodmann.models.encoders import ARCHITECTURES
+from brodmann.models.encoders.hmnet import default_depths
+from brodmann.models.encoders.skillnet import skills_of
 
 CLUSTERS = [["a", "b"], ["c"]]
 

@@ -10,7 +10,7 @@ from tests.families import CONFIGS, padded_inputs, tiny
 
 import brodmann as bm
 from brodmann.data.batches import make_batch
-from brodmann.models.measure import measuring, path_integrals, plain_probes, task_probes
+from brodmann.models.heads.measure import measuring, path_integrals, plain_probes, task_probes
 
 
 @pytest.fixture(scope="module")
@@ -272,7 +272,7 @@ def test_iterative_takes_the_least_away_and_scores_again(
     first = bm.head_importance(model, [task], **options)
     assert scores.least(0.25, task.name) == first.least(0.25, task.name)
     assert sorted(scores.values.ravel()) == pytest.approx([i / 12 for i in range(1, 13)])
-    from brodmann.analysis.importance import iterative_places
+    from brodmann.measuring.importance import iterative_places
 
     asked: list[list[Any]] = []
 

@@ -13,7 +13,7 @@ from tests.families import shaken
 import brodmann as bm
 from brodmann.data.batches import make_batch
 from brodmann.data.encoding import encode_task
-from brodmann.models.families import layers_of
+from brodmann.models.backbone.anatomy import layers_of
 
 
 def pieces(model: Any, tasks: list[Any], items: list[int]) -> list[Any]:
@@ -202,7 +202,7 @@ def test_a_model_from_a_folder_in_the_hub_layout(
     """What loads from the hub loads from a folder: here another family, saved by transformers."""
     import transformers as tf
 
-    from brodmann.models.tiny import tiny_tokenizer, tiny_vocabulary
+    from brodmann.models.backbone.tiny import tiny_tokenizer, tiny_vocabulary
 
     config = tf.RobertaConfig(
         vocab_size=len(tiny_vocabulary()), hidden_size=32, num_hidden_layers=2,
@@ -220,7 +220,7 @@ def test_a_model_from_a_folder_in_the_hub_layout(
 def test_a_decoder_answers_from_its_last_real_token(tmp_path: Path) -> None:
     import transformers as tf
 
-    from brodmann.models.tiny import tiny_tokenizer, tiny_vocabulary
+    from brodmann.models.backbone.tiny import tiny_tokenizer, tiny_vocabulary
 
     config = tf.GPT2Config(
         vocab_size=len(tiny_vocabulary()), n_embd=32, n_layer=2, n_head=4, n_positions=64
@@ -242,7 +242,7 @@ def openai_gpt(folder: Path) -> None:
     import transformers as tf
     from tokenizers import processors
 
-    from brodmann.models.tiny import tiny_tokenizer, tiny_vocabulary
+    from brodmann.models.backbone.tiny import tiny_tokenizer, tiny_vocabulary
 
     config = tf.OpenAIGPTConfig(
         vocab_size=len(tiny_vocabulary()), n_embd=32, n_layer=2, n_head=4, n_positions=64
@@ -263,7 +263,7 @@ def test_openai_gpt_reads_an_unknown_word_at_the_end(tmp_path: Path) -> None:
     """It pads with `<unk>`: the last real token is told by the mask, also in what is exported."""
     import transformers as tf
 
-    from brodmann.models.export import export_transformers
+    from brodmann.models.exports import export_transformers
 
     openai_gpt(tmp_path / "gpt")
     tasks = bm.load_tasks(every_kind()[:1])

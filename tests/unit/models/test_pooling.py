@@ -10,7 +10,7 @@ from tests.families import CONFIGS
 
 import brodmann as bm
 from brodmann.errors import InputError
-from brodmann.models.export import stock_model
+from brodmann.models.exports import stock_model
 from brodmann.models.pooling import has_trained_pooler, resolve_pooling
 from brodmann.models.task_heads import TaskHead, reads_pooler
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from brodmann.errors import InputError
-from brodmann.models import precision
-from brodmann.models.precision import autocast, computed_in, fast_bf16
+from brodmann.models.backbone import precision
+from brodmann.models.backbone.precision import autocast, computed_in, fast_bf16
 
 CPU = torch.device("cpu")
 

@@ -102,7 +102,7 @@ def test_frozen_parts_stay_frozen() -> None:
 
 
 def test_a_pruned_plain_model_is_a_backbone(tmp_path: Path, tasks_of_every_kind: list[Any]) -> None:
-    from brodmann.models.tiny import tiny_config, tiny_tokenizer
+    from brodmann.models.backbone.tiny import tiny_config, tiny_tokenizer
 
     plain = tf.AutoModel.from_config(tiny_config())
     bm.prune_heads(plain, [(0, 0), (2, 3)]).save_pretrained(tmp_path)

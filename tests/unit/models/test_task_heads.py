@@ -7,7 +7,7 @@ import torch
 import transformers as tf
 from tests.families import CONFIGS, record, shaken
 
-from brodmann.models.families import layers_of
+from brodmann.models.backbone.anatomy import layers_of
 from brodmann.models.task_heads import TaskHead
 
 FORMS: dict[str, Any] = {

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 import brodmann as bm
 from brodmann.errors import InputError
-from brodmann.models.export import stock_model
-from brodmann.models.trained_gates import ModelGates, gone_heads
-from brodmann.training.trainer import fit
+from brodmann.models.exports import stock_model
+from brodmann.models.heads.trained_gates import ModelGates, gone_heads
+from brodmann.training.fit import fit
 
 TEXTS = ["the red cat sat", "an old dog", "big and sad the cat ran away"]
 
@@ -126,7 +126,7 @@ def test_only_the_gates_of_chosen_heads_move(tasks_of_every_kind: list[Any]) -> 
 
 
 def test_a_student_starts_without_the_heads_that_are_off(tasks_of_every_kind: list[Any]) -> None:
-    from brodmann.training.distillation import make_student
+    from brodmann.training.methods.distillation import make_student
 
     task = tasks_of_every_kind[0]
     teacher = tiny([task])
@@ -141,7 +141,7 @@ def test_a_student_starts_without_the_heads_that_are_off(tasks_of_every_kind: li
 
 
 def test_few_shot_transfer_begins_with_the_same_gates(tasks_of_every_kind: list[Any]) -> None:
-    from brodmann.training.transfer import Amount, transfer
+    from brodmann.training.few_shot import Amount, transfer
 
     task = tasks_of_every_kind[0]
     start = tiny([task], gates="trained")

@@ -63,7 +63,11 @@ def test_a_dissociation_shows_scores_and_bars(tmp_path: Path) -> None:
 def test_the_tables_of_a_terminal_say_the_same() -> None:
     from rich.console import Console
 
-    from brodmann.console_tables import dissociation_lines, dissociation_table, head_maps
+    from brodmann.terminal.tables_of_results import (
+        dissociation_lines,
+        dissociation_table,
+        head_maps,
+    )
 
     console = Console(width=100, record=True, force_terminal=False)
     console.print(dissociation_table(a_dissociation()))

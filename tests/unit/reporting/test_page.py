@@ -11,17 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.run_folders import write_run
 
-from brodmann.artifacts import write_json
 from brodmann.errors import InputError
-from brodmann.pipeline.report import read_study, report_on
+from brodmann.files import write_json
 from brodmann.reporting.blocks import Bars, Lines, Matrix
 from brodmann.reporting.charts import lines, scales, style, ticks
 from brodmann.reporting.gains import sharing_arm, single_arm
 from brodmann.reporting.html import bar_places, column_names, embedded, ownership, page
 from brodmann.reporting.record import Record, Study, read_record
-from brodmann.reporting.sections import covsim, sections, training
+from brodmann.reporting.sections import covariance as covsim
+from brodmann.reporting.sections import sections
+from brodmann.reporting.sections import training_curves as training
 from brodmann.reporting.sections.sweep import is_rate
 from brodmann.results import HeadScores
+from brodmann.studies.report import read_study, report_on
 
 NAMES = st.text(min_size=1, max_size=40)
 

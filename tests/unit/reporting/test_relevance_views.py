@@ -12,16 +12,17 @@ from scipy import stats
 from tests.run_folders import write_run
 
 import brodmann as bm
-from brodmann.artifacts import write_json
-from brodmann.pipeline.report import read_study
-from brodmann.recipes import View
-from brodmann.recipes.links import link_cnm, link_dse
-from brodmann.recipes.tables import corner
+from brodmann.files import write_json
+from brodmann.papers.readers.links import link_cnm, link_dse
+from brodmann.papers.recipes import View
+from brodmann.papers.tables import corner
 from brodmann.reporting.blocks import Matrix, Scatter, Tree, Words
 from brodmann.reporting.charts import scatter, tree
 from brodmann.reporting.html import cell, page
-from brodmann.reporting.sections import attention, relevance
+from brodmann.reporting.sections import attention_cosines as attention
+from brodmann.reporting.sections import related_tasks as relevance
 from brodmann.reporting.view_figures import draw_view
+from brodmann.studies.report import read_study
 
 TASKS = ["a", "b", "c", "d"]
 SIMILARITY = [
@@ -234,7 +235,7 @@ def test_axes_have_names_counts_whole_steps_and_averages_their_spread() -> None:
 
 
 def test_a_figure_of_nothing_and_a_seed_that_stopped_early(tmp_path: Path) -> None:
-    from brodmann.recipes.readers import READERS
+    from brodmann.papers.readers import READERS
 
     for way in ("bars", "lines", "matrix", "points"):
         view = drawn(way)

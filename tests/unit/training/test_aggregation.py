@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import brodmann as bm
-from brodmann.training.aggregation import AGGREGATIONS, TaskGradients
+from brodmann.training.methods.aggregation import AGGREGATIONS, TaskGradients
 
 
 class Net(nn.Module):

@@ -10,8 +10,8 @@ from tests.families import shaken
 
 import brodmann as bm
 from brodmann.data.batches import make_batch
-from brodmann.training.distillation import Distillation, specialized_phase
-from brodmann.training.students import make_student, teacher_layer
+from brodmann.training.methods.distillation import Distillation, specialized_phase
+from brodmann.training.methods.students import make_student, teacher_layer
 
 SMALL = {"num_hidden_layers": 1, "hidden_size": 24, "num_attention_heads": 2}
 SMALL |= {"intermediate_size": 32}
@@ -163,7 +163,7 @@ def test_the_layer_phase_ends_with_its_last_step(
     tasks_of_every_kind: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Scores of answers that nobody has learnt yet choose no step and stop nothing."""
-    from brodmann.training import distillation
+    from brodmann.training.methods import distillation
 
     seen = []
 

@@ -12,7 +12,7 @@ from torch import Tensor
 import brodmann as bm
 from brodmann.data.batches import make_batch
 from brodmann.models.task_heads import module_key
-from brodmann.training.iat import IAT, Specialization
+from brodmann.training.methods.iat import IAT, Specialization
 from brodmann.training.options import make_optimizer
 
 HEADS = {"single": [(0, 1), (1, 0), (1, 3)], "pair": [(0, 1), (0, 2)]}

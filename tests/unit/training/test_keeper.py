@@ -10,9 +10,9 @@ import pytest
 import torch
 
 import brodmann as bm
-from brodmann.training.iat import IAT
-from brodmann.training.keeper import Keeper
+from brodmann.training.checkpoints.keeper import Keeper
 from brodmann.training.loop import Loop
+from brodmann.training.methods.iat import IAT
 
 OPTIONS: dict[str, Any] = {
     "max_steps": 6,

@@ -10,7 +10,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import brodmann as bm
 from brodmann.data.batches import make_batch
-from brodmann.training.meta import ALGORITHMS, adapted, outer_gradients
+from brodmann.training.meta.gradients import ALGORITHMS, adapted, outer_gradients
 
 
 def quadratic(parameters: Any, target: torch.Tensor) -> torch.Tensor:

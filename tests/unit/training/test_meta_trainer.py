@@ -11,9 +11,9 @@ import torch
 import brodmann as bm
 from brodmann.data.loading import load_tasks
 from brodmann.errors import InputError, Interrupted
-from brodmann.training.meta import outer_gradients
-from brodmann.training.meta_test import Adapter, DivergedError, meta_test, support_of
-from brodmann.training.meta_trainer import Meta, _MetaLoop, episode_batch, meta_train
+from brodmann.training.meta.gradients import outer_gradients
+from brodmann.training.meta.trainer import Meta, _MetaLoop, episode_batch, meta_train
+from brodmann.training.meta.unseen import Adapter, DivergedError, meta_test, support_of
 
 SETTINGS = Meta(steps=4, pairs=2, support=4, query=4, inner_steps=2)
 
@@ -230,7 +230,7 @@ def test_every_start_adapts_to_the_same_draws_of_the_support_set() -> None:
 
 def test_draws_are_averaged_within_a_seed_and_paired_between_starts() -> None:
     from brodmann.analysis.statistics import paired_interval
-    from brodmann.pipeline.meta_summary import _difference, _over_seeds
+    from brodmann.studies.meta_summary import _difference, _over_seeds
 
     ours = {(0, 0): 0.5, (0, 1): 0.7, (1, 0): 0.6, (1, 1): None}
     theirs = {(0, 0): 0.4, (0, 1): 0.4, (1, 0): 0.5, (1, 1): 0.1}

@@ -14,11 +14,11 @@ from tests.families import CONFIGS, tiny
 
 import brodmann as bm
 from brodmann.data.batches import evaluation_order, make_batch
-from brodmann.models.backbone import Backbone
-from brodmann.models.evaluate import unlabelled
+from brodmann.models.backbone.load import Backbone
+from brodmann.models.evaluation import unlabelled
 from brodmann.models.multitask import MultiTaskModel, Settings
 from brodmann.models.pooling import pooled as pooled_states
-from brodmann.training.iat import Specialization
+from brodmann.training.methods.iat import Specialization
 from brodmann.training.output_heads import fit_output_heads, fitted_heads
 
 

@@ -7,8 +7,8 @@ import torch
 
 import brodmann as bm
 from brodmann.errors import InputError
-from brodmann.models.families import head_slots
-from brodmann.models.trained_gates import HIGHEST, LOWEST, TEMPERATURE, ModelGates
+from brodmann.models.backbone.anatomy import head_slots
+from brodmann.models.heads.trained_gates import HIGHEST, LOWEST, TEMPERATURE, ModelGates
 
 USEFUL = 2  # heads of every layer that are left as they are
 

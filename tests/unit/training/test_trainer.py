@@ -15,7 +15,7 @@ import torch
 from tests.conftest import every_kind
 
 import brodmann as bm
-from brodmann.training import checkpoint
+from brodmann.training.checkpoints import checkpoint
 from brodmann.training.options import checked_options, make_optimizer
 
 

@@ -9,7 +9,7 @@ import torch
 
 import brodmann as bm
 from brodmann.data.batches import make_batch
-from brodmann.training.transfer import Amount, draw, transfer
+from brodmann.training.few_shot import Amount, draw, transfer
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 
 import brodmann as bm
 from brodmann.errors import Interrupted
-from brodmann.models import ARCHITECTURES
+from brodmann.models.encoders import ARCHITECTURES
 
 OPTIONS: dict[str, Any] = {
     "epochs": 1, "max_steps": 8, "batch_size": 10, "sampling": "uncertainty", "learning_rate": 1e-3,

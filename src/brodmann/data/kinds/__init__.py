@@ -7,10 +7,10 @@ output head returns, the loss of each item, and how outputs become predictions a
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from brodmann.artifacts import Array
 from brodmann.data.encoding import Encoded
 from brodmann.data.kinds import choice, classification, multilabel, regression, span, tokens
 from brodmann.data.tasks import Example, Task, TaskSpec
+from brodmann.files import Array
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from brodmann.artifacts import Array
-from brodmann.data import entropy as entropies
 from brodmann.data.encoding import Encoded, one_row_an_example
 from brodmann.data.metrics import classification_scores, set_exact_match
+from brodmann.data.sampling import entropy as entropies
 from brodmann.data.tasks import (
     Example,
     TaskSpec,
@@ -25,6 +24,7 @@ from brodmann.data.tasks import (
     scalar_label,
 )
 from brodmann.errors import InputError
+from brodmann.files import Array
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from brodmann.artifacts import Array
-from brodmann.data import entropy as entropies
 from brodmann.data.encoding import Encoded, one_row_an_example
 from brodmann.data.metrics import multilabel_scores
+from brodmann.data.sampling import entropy as entropies
 from brodmann.data.tasks import (
     Example,
     TaskSpec,
@@ -24,6 +23,7 @@ from brodmann.data.tasks import (
     scalar_label,
 )
 from brodmann.errors import InputError
+from brodmann.files import Array
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from brodmann.artifacts import Array
 from brodmann.data.encoding import Encoded, one_row_an_example
 from brodmann.data.metrics import regression_scores
 from brodmann.data.tasks import Example, TaskSpec, read_texts
 from brodmann.errors import InputError
+from brodmann.files import Array
 
 if TYPE_CHECKING:
     from torch import Tensor

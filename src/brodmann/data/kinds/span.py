@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from brodmann.artifacts import Array
-from brodmann.data import entropy as entropies
 from brodmann.data.answers import AnswerScore, answer_score
 from brodmann.data.encoding import Encoded, flatten, in_pieces
+from brodmann.data.sampling import entropy as entropies
 from brodmann.data.tasks import Example, TaskSpec, one_text
 from brodmann.errors import InputError
+from brodmann.files import Array
 
 if TYPE_CHECKING:
     from torch import Tensor

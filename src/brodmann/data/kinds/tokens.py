@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from brodmann.artifacts import Array
-from brodmann.data import entropy as entropies
 from brodmann.data.encoding import IGNORED, Encoded, flatten, in_pieces
 from brodmann.data.metrics import entities, tagging_scores
+from brodmann.data.sampling import entropy as entropies
 from brodmann.data.tag_schemes import bio_labels, to_bio
 from brodmann.data.tasks import (
     Example,
@@ -29,6 +28,7 @@ from brodmann.data.tasks import (
     scalar_label,
 )
 from brodmann.errors import InputError
+from brodmann.files import Array
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -10,21 +10,41 @@ from brodmann.reporting.record import Study
 from brodmann.reporting.sections import (
     answer,
     atlas,
-    attention,
-    comparison,
     conditioning,
-    covsim,
-    data,
-    dissociation,
-    gates,
     languages,
-    meta,
     new_tasks,
-    relevance,
     sampling,
     sweep,
-    training,
-    transfer,
+)
+from brodmann.reporting.sections import (
+    arms_compared as comparison,
+)
+from brodmann.reporting.sections import (
+    attention_cosines as attention,
+)
+from brodmann.reporting.sections import (
+    covariance as covsim,
+)
+from brodmann.reporting.sections import (
+    dissociation_matrix as dissociation,
+)
+from brodmann.reporting.sections import (
+    few_shot_curves as transfer,
+)
+from brodmann.reporting.sections import (
+    gate_values as gates,
+)
+from brodmann.reporting.sections import (
+    related_tasks as relevance,
+)
+from brodmann.reporting.sections import (
+    task_data as data,
+)
+from brodmann.reporting.sections import (
+    training_curves as training,
+)
+from brodmann.reporting.sections import (
+    unseen_pairs as meta,
 )
 
 SECTIONS: tuple[Callable[[Study], Section | None], ...] = (

@@ -5,7 +5,7 @@ from typing import Any
 
 from brodmann.reporting.blocks import Lines, Section, Table, Words
 from brodmann.reporting.record import Record, Study
-from brodmann.reporting.sections.training import grouped
+from brodmann.reporting.sections.training_curves import grouped
 
 UNCERTAINTY = "uncertainty"  # the sampler that chooses examples by it
 

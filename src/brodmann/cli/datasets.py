@@ -1,0 +1,115 @@
+"""Commands to begin with: a starter, the catalogue, the environment."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from brodmann.cli.options import Json, app, print_table
+from brodmann.errors import InputError
+
+
+@app.command()
+def init(
+    folder: Annotated[Path, typer.Argument(help="where to write")] = Path(),
+) -> None:
+    """Write a commented starter configuration with small sample files.
+
+    Example: brodmann init mine && brodmann run mine/brodmann.toml
+    """
+    from brodmann.pipeline.init import write_starter
+
+    for path in write_starter(folder):
+        print(f"wrote {path}")
+    print(f"next: brodmann run {folder / 'brodmann.toml'}")
+
+
+@app.command()
+def tasks(
+    name: Annotated[
+        str | None, typer.Argument(help="one task, in full", show_default=False)
+    ] = None,
+    group: Annotated[str | None, typer.Option(help="only this group, e.g. glue, sentiment")] = None,
+    kind: Annotated[str | None, typer.Option(help="only this kind")] = None,
+    language: Annotated[str | None, typer.Option(help="only with this language")] = None,
+    fetch: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="write this dataset's files, repeatable"),
+    ] = None,
+    to: Annotated[Path | None, typer.Option(help="folder for --fetch, a later data_dir")] = None,
+    as_json: Json = False,
+) -> None:
+    """List the tasks that have a name, or fetch their data from the hub for machines without it.
+
+    Example: brodmann tasks --group glue; brodmann tasks --fetch glue/sst2 --to data
+    """
+    from brodmann.data import catalogue
+
+    if fetch:
+        if name is not None:
+            raise InputError(f"tasks {name}: give it as --fetch {name}")
+        _fetch(fetch, to, as_json)
+        return
+    if to is not None:
+        raise InputError("--to is for --fetch: name what to fetch")
+    if name is not None:
+        entry, _ = catalogue.find(name)
+        facts = catalogue.facts(entry)
+        if as_json:
+            print(json.dumps(facts))
+            return
+        from brodmann.terminal.tables_of_results import entry_table
+
+        print_table(entry_table(facts))
+        return
+    chosen = catalogue.chosen(group, kind, language)
+    if as_json:
+        print(json.dumps([catalogue.facts(entry) for entry in chosen]))
+        return
+    from brodmann.terminal.tables_of_results import catalogue_table
+
+    print_table(catalogue_table(chosen))
+
+
+def _fetch(names: list[str], to: Path | None, as_json: bool) -> None:
+    from brodmann.data import catalogue
+    from brodmann.data.sources.hub import fetch
+
+    if to is None:
+        raise InputError("--fetch needs --to DIR, the folder to write into")
+    wanted = [(catalogue.find(name), name) for name in names]  # all known, before any is fetched
+    say = (lambda text: None) if as_json else print
+    written: dict[str, int] = {}
+
+    def wrote(path: Path, rows: int) -> None:
+        written[str(path)] = rows
+        say(f"  wrote {path} ({rows:,} rows)")
+
+    for (entry, languages), _ in wanted:
+        for language in languages:
+            say(f"{entry.named(language)} ({entry.licence or 'licence not stated'})")
+            fetch(entry, language, to, wrote)
+    if as_json:
+        print(json.dumps(written))
+
+
+@app.command()
+def doctor(as_json: Json = False) -> None:
+    """Look at the environment: versions, processor, what is installed, what is not.
+
+    Example: brodmann doctor
+    """
+    from brodmann.pipeline.doctor import examine
+
+    facts = examine()
+    if as_json:
+        print(json.dumps(facts))
+        return
+    from brodmann.terminal.width import Table
+
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    for check in facts["checks"]:
+        mark = "[green]ok[/green]" if check["ok"] else "[yellow]–[/yellow]"
+        table.add_row(mark, check["name"], check["text"])
+    print_table(table)

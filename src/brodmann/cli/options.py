@@ -1,0 +1,140 @@
+"""What the commands share: the application, their common options, how they speak."""
+
+import logging
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from brodmann import __version__
+from brodmann.errors import InputError, did_you_mean, visible
+
+app = typer.Typer(
+    name="brodmann",
+    help="One Transformer encoder for many language tasks.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+ConfigPath = Annotated[Path, typer.Argument(help="configuration (TOML)", show_default=False)]
+RunPath = Annotated[
+    Path, typer.Argument(help="run folder, or its configuration", show_default=False)
+]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="change a setting, repeatable"),
+]
+EngineName = Annotated[str, typer.Option(help="order (one after the other) or ray")]
+Address = Annotated[str | None, typer.Option(help="of a running Ray cluster, or auto")]
+Workers = Annotated[int | None, typer.Option(help="cells at once on this machine, with ray")]
+Cpus = Annotated[float, typer.Option(help="cores a cell, with ray")]
+Gpus = Annotated[float, typer.Option(help="graphics cards a cell, with ray")]
+Retries = Annotated[int, typer.Option(help="how often a failed cell is tried again", min=0)]
+Json = Annotated[bool, typer.Option("--json", help="print JSON for a program to read")]
+
+
+def complain(text: str) -> None:
+    # Of the processes on a machine one speaks; a message is one line however long.
+    if int(os.environ.get("LOCAL_RANK", "0")) <= 0:
+        print(f"brodmann: {visible(' '.join(text.split()))}", file=sys.stderr)
+
+
+@contextmanager
+def view(as_json: bool) -> Iterator[Any]:
+    """The report function of a run: a live view, or nothing where a program reads or rank > 0."""
+    if int(os.environ.get("RANK", "0")) != 0:
+        with noted(lambda text: None):
+            yield lambda event, facts: None
+        return
+    if as_json:
+        with noted(lambda text: complain(f"note: {text}")):
+            yield lambda event, facts: None
+        return
+    from brodmann.terminal.view import RunView
+    from brodmann.terminal.width import LastingConsole
+
+    view = RunView(LastingConsole())
+    try:
+        with noted(lambda text: view("note", {"text": text})):
+            yield view
+    finally:
+        view.close()
+
+
+@contextmanager
+def noted(say: Callable[[str], None]) -> Iterator[None]:
+    """Pass what `errors.note` is told on to `say`, for the length of the block."""
+
+    class Notes(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            say(record.getMessage())
+
+    logger, handler = logging.getLogger("brodmann"), Notes()
+    before = logger.propagate
+    logger.addHandler(handler)
+    logger.propagate = False  # said once, however the libraries below have set up the root logger
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.propagate = before
+
+
+def loaded(config: Path, overrides: list[str] | None) -> Any:
+    from brodmann.config import load_config
+
+    return load_config(config, overrides)
+
+
+def grid_engine(
+    name: str,
+    *,
+    address: str | None,
+    workers: int | None,
+    cpus: float,
+    gpus: float,
+) -> Any:
+    """Who runs the cells of a grid."""
+    if name not in ("order", "ray"):
+        raise InputError(f"--engine {name}{did_you_mean(name, ('order', 'ray'))}")
+    if name == "order" and (address is not None or workers is not None):
+        raise InputError("--address and --workers go with --engine ray")
+    if name == "order" and (cpus != 1 or gpus != 0):
+        raise InputError("--cpus and --gpus go with --engine ray")
+    if name == "order":
+        return None
+    from brodmann.studies.ray_engine import ray_engine
+
+    return ray_engine(address=address, workers=workers, cpus=cpus, gpus=gpus)
+
+
+def check_model_folder(model: Path) -> None:
+    if not model.is_dir():
+        raise InputError(f"{model}: no such folder, expected a run or a model folder")
+    from brodmann.models.saving import is_model_folder
+
+    if not is_model_folder(model) and not is_model_folder(model / "model"):
+        unfinished = (model / "checkpoints").is_dir()
+        text = "the run is not finished, run it again" if unfinished else "no trained model there"
+        raise InputError(f"{model}: {text}")
+
+
+def print_table(table: Any) -> None:
+    from brodmann.terminal.width import LastingConsole
+
+    LastingConsole().print(table)
+
+
+@app.callback(invoke_without_command=True)
+def version(
+    show: Annotated[bool, typer.Option("--version", help="print the version")] = False,
+) -> None:
+    if show:
+        print(f"brodmann {__version__}")
+        raise typer.Exit

@@ -1,0 +1,1 @@
+"""Which examples are used: hold-out, shares, pairs and episodes, all by seed."""

@@ -1,0 +1,176 @@
+"""Which rows are held out to judge by, where a table has no validation split.
+
+The rule reads the table and the seed, never the task: whichever task is loaded first, alone or with
+others, in this call or another, the same rows of a table are held out. So no text is trained on in
+one task and judged in another.
+
+1. The *text column* is the one with the most words per cell, times its share of distinct cells: the
+   context of a question, the sentence beside its labels. Rows with the same text stay on one side.
+   A task that names a `set`, and translations of one row, stay together by that instead.
+2. Texts are put into the order of a hash of the seed and the text; the first `share` are held out.
+3. Stratified: of every value of the columns with few, short values (labels), and of every tenth of
+   a column of numbers, that share is held out, as far as several such columns allow it together.
+   A label that has two texts or more keeps one to be learnt from, and has one to be judged by
+   unless that would hold out twice the share.
+"""
+
+import heapq
+import json
+import math
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
+from brodmann.data.sources.readers import Table
+from brodmann.files import digest
+
+MOST_LABELS, MOST_NUMBERS = 8, 2  # columns that strata are made of
+LABEL_WORDS = 5  # on average; longer cells are texts
+TENTHS = 10
+
+Value = tuple[str, str]  # a column, and what stands in it
+
+
+def hold_out(
+    table: Table, share: float, seed: int, together: Mapping[Any, Hashable] | None = None
+) -> set[Any]:
+    """The rows of the validation set, by where they stand in their file (`table.lines`).
+
+    `together` names what some rows stay together by, instead of their text.
+    """
+    names = [name for name in table.columns() if name != "parallel"]
+    text = _text_column(table, names)
+    groups: dict[str, list[int]] = defaultdict(list)  # by the hash: the order of choice
+    for index, row in enumerate(table.rows):
+        own = (together or {}).get(table.lines[index], row.get("parallel"))
+        if own is not None:
+            key = digest([seed, "together", str(own)])
+        else:
+            key = digest([seed, _text(row.get(text)) if text else _text(row)])
+        groups[key].append(index)
+    ordered = [groups[key] for key in sorted(groups)]
+    strata, labels = _strata(table, [name for name in names if name != text], len(ordered))
+    values = [{value for row in rows for value in strata[row]} for rows in ordered]
+    return {table.lines[row] for place in _chosen(values, labels, share) for row in ordered[place]}
+
+
+def _chosen(values: Sequence[set[Value]], labels: Sequence[str], share: float) -> list[int]:
+    """Places of the groups to hold out: the first ones that their values leave room for."""
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    for found in values:
+        for column, name in found:
+            counts[column][name] += 1
+    target = max(1, math.floor(share * len(values) + 0.5))
+    several = (sum(n > 1 for n in counts[column].values()) for column in labels)
+    # One of each label, if that is not far too many; and something is left to learn from.
+    target = min(max(target, min(max(several, default=0), 2 * target)), len(values) - 1)
+    room = {
+        (column, name): quota
+        for column, of_column in counts.items()
+        for name, quota in _quotas(of_column, share, target, 1 if column in labels else 0).items()
+    }
+    spare = {(c, name): n - 1 for c, found in counts.items() for name, n in found.items()}
+    held: list[int] = []
+    taken = [False] * len(values)
+    # Every value has room; then one of them has; then none needs to. At last only the labels of
+    # the column with the fewest may not be used up.
+    for fits, minded in ((all, None), (any, None), (None, None), (None, labels[:1])):
+        for place, found in enumerate(values):
+            if len(held) >= target:
+                return held
+            kept = found if minded is None else {v for v in found if v[0] in minded}
+            if taken[place] or any(spare[value] < 1 for value in kept):
+                continue
+            if fits is None or not found or fits(room[value] > 0 for value in found):
+                held.append(place)
+                taken[place] = True
+                for value in found:
+                    room[value] -= 1
+                    spare[value] -= 1
+    return held
+
+
+def _quotas(counts: Mapping[str, int], share: float, target: int, least: int) -> dict[str, int]:
+    """How many of each value of a column are held out: `target` in all, each nearly its share."""
+    found = {name: min(least, count - 1) for name, count in counts.items()}
+    lacking = [(found[name] - share * count, name) for name, count in counts.items()]
+    heapq.heapify(lacking)  # the value that lacks most comes first
+    for _ in range(target - sum(found.values())):
+        while lacking and found[lacking[0][1]] >= counts[lacking[0][1]] - 1:
+            heapq.heappop(lacking)  # one stays to learn from
+        if not lacking:
+            break
+        missing, name = lacking[0]
+        found[name] += 1
+        heapq.heapreplace(lacking, (missing + 1, name))
+    return found
+
+
+def _text_column(table: Table, names: Sequence[str]) -> str | None:
+    """The column that tells the rows apart with the most words."""
+    best: tuple[float, int, str] | None = None
+    for name in names:
+        cells = [_text(row.get(name)) for row in table.rows]
+        words, distinct = sum(len(cell.split()) for cell in cells), len(set(cells))
+        found = (words * distinct, sum(map(len, cells)), name)
+        if best is None or found[:2] > best[:2]:
+            best = found
+    return None if best is None else best[2]
+
+
+def _strata(table: Table, names: Sequence[str], groups: int) -> tuple[list[list[Value]], list[str]]:
+    """What each row counts for, and the columns of labels, those with the fewest first."""
+    labels: list[tuple[int, str, list[str]]] = []
+    numbers: list[tuple[str, list[str]]] = []
+    for name in names:
+        cells = [_value(row.get(name)) for row in table.rows]
+        distinct = set(cells)
+        words = sum(len(cell.split()) for cell in distinct) / len(distinct)
+        if 1 < len(distinct) <= max(groups // 10, math.isqrt(2 * groups)) and words <= LABEL_WORDS:
+            labels.append((len(distinct), name, cells))
+        elif (tenths := _tenths(cells)) is not None:
+            numbers.append((name, tenths))
+        elif _some_are_empty(cells):  # questions without an answer
+            labels.append((2, name, [str(bool(cell)) for cell in cells]))
+    chosen = {name: cells for _, name, cells in sorted(labels)[:MOST_LABELS]}
+    few = list(chosen)
+    chosen |= dict(sorted(numbers)[:MOST_NUMBERS])
+    rows = [[(name, cells[i]) for name, cells in chosen.items()] for i in range(len(table.rows))]
+    return rows, few
+
+
+def _tenths(cells: Sequence[str]) -> list[str] | None:
+    """By rank, of a column of numbers; None of texts, and of numbers that only count the rows."""
+    try:
+        values = [float(cell) for cell in cells]
+    except ValueError:
+        return None
+    if len(set(values)) == len(values) and all(value == round(value, 0) for value in values):
+        return None
+    edges = sorted(values)[:: max(1, len(values) // TENTHS)]
+    return [str(sum(value > edge for edge in edges)) for value in values]
+
+
+def _some_are_empty(cells: Sequence[str]) -> bool:
+    empty = sum(not cell for cell in cells)
+    return 0.02 * len(cells) < empty < 0.98 * len(cells)
+
+
+def _text(value: Any) -> str:
+    """A cell as the text it is read as; a list of words joined."""
+    if isinstance(value, str):
+        return value.strip()
+    if isinstance(value, list) and all(isinstance(word, str) for word in value):
+        return " ".join(value)
+    return "" if value is None else json.dumps(value, sort_keys=True, default=str)
+
+
+def _value(value: Any) -> str:
+    """A cell as a label: one spelling of a number, a list as the names that occur in it."""
+    if isinstance(value, list):
+        return " ".join(sorted({_value(one) for one in value}))
+    if isinstance(value, dict):
+        return " ".join(_value(value[key]) for key in sorted(value)).strip()
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return "" if value is None else str(value).strip()

@@ -1,0 +1,1 @@
+"""The order of training: which examples make the next batch."""

@@ -1,0 +1,1 @@
+"""Where rows come from: files, tables in memory, the hub, named datasets."""

@@ -1,0 +1,165 @@
+"""Datasets of the Hugging Face hub: loaded, taken from its cache, or written into a folder.
+
+`datasets` runs no loading scripts any more, so an id must hold Parquet (or JSON, CSV) files, or be
+asked for at the revision where the hub keeps its own Parquet copy, `refs/convert/parquet`.
+"""
+
+import contextlib
+import gzip
+import json
+import logging
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from brodmann.data import catalogue
+from brodmann.data.catalogue import Entry
+from brodmann.data.sources.readers import Table, from_datasets
+from brodmann.errors import InputError
+from brodmann.files import whole_folder, write_bytes
+
+PATIENCE = 5.0  # seconds until the hub must have answered that it is there
+
+
+def read_hub(
+    identifier: str, configuration: str | None, revision: str | None = None
+) -> dict[str, Table]:
+    """A dataset of the hub, or what the hub's cache on this machine holds of it."""
+    import datasets
+
+    source = f"hub:{identifier}" + (f"/{configuration}" if configuration else "")
+    try:
+        with _quiet_client(), without_waiting():
+            loaded = datasets.load_dataset(identifier, configuration, revision=revision)
+    except Exception as error:  # the hub's client raises many unrelated types here
+        cached = _cached_snapshot(identifier, revision)
+        if cached is None:
+            reason = " ".join(str(error).split())[:200] or type(error).__name__
+            raise InputError(f"{source} could not be loaded: {reason}") from error
+        try:
+            loaded = datasets.load_dataset(str(cached), configuration)
+        except Exception as second:  # as above
+            reason = " ".join(str(second).split())[:200]
+            raise InputError(f"{source}: the copy in {cached} cannot be read: {reason}") from second
+    return from_datasets(loaded, source)
+
+
+@contextlib.contextmanager
+def without_waiting() -> Iterator[None]:
+    """Use what the hub's cache holds where the hub is out of reach.
+
+    Its client tries again for half a minute before it gives up, with a line for every attempt: one
+    short question tells beforehand whether there is anybody to ask.
+    """
+    from huggingface_hub import constants
+
+    if constants.HF_HUB_OFFLINE or _is_in_reach(constants.ENDPOINT):
+        yield
+        return
+    # `datasets` has a switch of its own, which matters only where it is loaded.
+    switches = [constants, *([sys.modules["datasets"].config] if "datasets" in sys.modules else [])]
+    with contextlib.ExitStack() as stack:
+        for switch in switches:
+            stack.callback(setattr, switch, "HF_HUB_OFFLINE", switch.HF_HUB_OFFLINE)
+            switch.HF_HUB_OFFLINE = True
+        yield
+
+
+def _is_in_reach(address: str) -> bool:
+    from huggingface_hub import get_session
+
+    try:
+        get_session().head(address, timeout=PATIENCE)
+    except Exception:  # whatever kept it from answering: no name, no route, a proxy, a time-out
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def _quiet_client() -> Iterator[None]:
+    """The hub's client logs every attempt; what matters comes back as one error."""
+    logger = logging.getLogger("huggingface_hub")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+def _cached_snapshot(identifier: str, revision: str | None) -> Path | None:
+    """The files that an earlier download has left, without asking the hub."""
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    try:
+        folder = snapshot_download(
+            identifier, repo_type="dataset", revision=revision, local_files_only=True
+        )
+    except (LocalEntryNotFoundError, HfHubHTTPError, HFValidationError, OSError):
+        return None
+    return Path(folder)
+
+
+def hub_tables(
+    entry: Entry, language: str, read_hub: Callable[..., dict[str, Table]] = read_hub
+) -> dict[str, Table]:
+    """The dataset's splits on the hub, with the training split of `train_of` or `translated`.
+
+    `read_hub` may remember what it has read: six tasks of MRQA are one dataset.
+    """
+    assert entry.hub is not None
+    config = entry.hub_config and entry.hub_config.format(language=language)
+    tables = read_hub(entry.hub, config, entry.hub_revision)
+    if "train" not in tables:
+        if language == entry.languages[0] and entry.train_of is not None:
+            other = catalogue.entries()[entry.train_of]
+            assert other.hub is not None
+            found = read_hub(other.hub, other.hub_config, other.hub_revision)
+            tables |= {"train": _split_of(found, "train", other.hub)}
+        elif language != entry.languages[0] and entry.translated and "hub" in entry.translated:
+            there = entry.translated
+            config = there["hub_config"].format(language=language)
+            found = read_hub(there["hub"], config, there.get("hub_revision"))
+            tables |= {"train": _split_of(found, there["split"], there["hub"])}
+    return only_rows(tables, entry.only)
+
+
+def _split_of(tables: Mapping[str, Table], split: str, source: str) -> Table:
+    if split not in tables:
+        raise InputError(f"hub:{source}: no split '{split}', found {', '.join(tables)}")
+    return tables[split]
+
+
+def only_rows(tables: Mapping[str, Table], values: Mapping[str, str]) -> dict[str, Table]:
+    """Rows with these values, and the splits that have some; all where the column is missing."""
+    kept = dict(tables)
+    for column, value in values.items():
+        for split, table in tables.items():
+            if any(column in row for row in table.rows):
+                rows = [i for i, row in enumerate(table.rows) if row.get(column) == value]
+                kept[split] = kept[split].rows_of(rows)
+        if not any(table.rows for table in kept.values()):
+            sources = ", ".join(table.source for table in tables.values())
+            raise InputError(f"{sources}: no row has the {column} '{value}'")
+    return {split: table for split, table in kept.items() if table.rows}
+
+
+def fetch(entry: Entry, language: str, to: Path, report: Any = None) -> list[Path]:
+    """Write a named dataset as `<to>/<folder>/<split>.jsonl.gz` with the hub's field names."""
+    if entry.generated or entry.hub is None:
+        text = "it is generated" if entry.generated else "no copy on the hub is known"
+        raise InputError(f"{entry.name}: nothing to fetch: {text}")
+    folder = to / entry.folder.format(language=language)
+    tables = hub_tables(entry, language)
+    with whole_folder(folder) as temporary:  # half a dataset would look like a whole one
+        for split, table in tables.items():
+            lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in table.rows)
+            packed = gzip.compress(lines.encode(), mtime=0)  # the same rows, the same bytes
+            write_bytes(temporary / f"{split}.jsonl.gz", packed)
+    written = [folder / f"{split}.jsonl.gz" for split in tables]
+    for path, table in zip(written, tables.values(), strict=True):
+        if report is not None:
+            report(path, len(table.rows))
+    return written

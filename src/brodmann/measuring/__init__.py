@@ -1,0 +1,1 @@
+"""From a model to arrays: head importance, dissociation, task relations."""

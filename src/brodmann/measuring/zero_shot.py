@@ -1,0 +1,53 @@
+"""A new task before any training on it: how well does each possible start do?
+
+Reference: Pilault et al. 2021, "Conditionally Adaptive Multi-Task Learning", Table 8.
+"""
+
+import copy
+
+from brodmann.data.tasks import Task
+from brodmann.errors import InputError
+from brodmann.models.evaluation import evaluate
+from brodmann.models.multitask import STARTS, MultiTaskModel
+
+
+def zero_shot(
+    model: MultiTaskModel,
+    task: Task,
+    *,
+    head: str = "new",
+    split: str = "validation",
+    batch_size: int = 64,
+) -> dict[str, dict[str, float]]:
+    """Start → scores of `task`, which the model has not seen; the model stays as it is.
+
+    Starts are the model's own tasks, "random" and "xavier". With `head="new"` all get the same new
+    output head; with `head="like"` each task's start brings that task's head, where it fits.
+    Starts that make the same model (see `starts_alike`) are scored once.
+    """
+    if task.name in model.specs:
+        raise InputError(f"the model already has a task '{task.name}': zero-shot needs a new one")
+    found: dict[str, dict[str, float]] = {}
+    starts = (*model.specs, *STARTS)
+    alike = starts_alike(model, head)
+    for start in starts[:1] if alike else starts:
+        trial = copy.deepcopy(model)
+        try:
+            trial.add_task(task, like=start, head=head)
+        except InputError:
+            if head == "like" or start in STARTS:  # no such head, or an encoder that needs a task
+                continue
+            raise
+        result = evaluate(trial, [task], split=split, batch_size=batch_size)
+        found[start] = result[task.name].scores
+    if alike:
+        found = dict.fromkeys(starts, found[starts[0]])
+    if not found:
+        raise InputError(f"no task of the model has an output head of {task.name}'s form")
+    return found
+
+
+def starts_alike(model: MultiTaskModel, head: str) -> bool:
+    """Whether a new task is the same model from every start: with a new output head, on an encoder
+    that reads every task alike, nothing is left to copy."""
+    return head == "new" and bool(model.encoder.one_pass)

@@ -1,0 +1,1 @@
+"""The pretrained network underneath: loading it, and finding its parts."""

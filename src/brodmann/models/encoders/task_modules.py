@@ -1,0 +1,57 @@
+"""An encoder with modules of its own for every task at the slots of one backbone."""
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from torch import Tensor, nn
+
+from brodmann.data.batches import Part
+from brodmann.models.encoders.shared import rows_of
+from brodmann.models.encoders.task_context import of_parts, task_context
+from brodmann.models.task_heads import module_key
+
+
+class TaskModulesEncoder(nn.Module):
+    """What `pals` and `adapters` share: which rows go through which task's module."""
+
+    one_pass = False  # every task sees states of its own
+    knows_tasks = True  # one encoder that reads each task in its own way
+
+    def __init__(self, backbone: Any, modules: Mapping[str, nn.Module]) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.modules_by_task = nn.ModuleDict(dict(modules))
+
+    def backbone_of(self, task: str) -> Any:
+        """The transformers model that reads this task."""
+        return self.backbone
+
+    def forward(self, inputs: dict[str, Tensor], parts: Sequence[Part]) -> list[Any]:
+        context = of_parts(parts, inputs["input_ids"].device)
+        context.kept["attention_mask"] = inputs["attention_mask"]
+        with task_context(context):
+            states = self.backbone(**inputs)
+        return [states] if len(parts) == 1 else [rows_of(states, part.rows) for part in parts]
+
+    def task_parameters(self, task: str) -> list[nn.Parameter]:
+        """What is this task's alone."""
+        return list(self.modules_by_task[module_key(task)].parameters())
+
+    def add_task(self, name: str, like: str) -> None:
+        """A copy of another task's module, or a new one (started like all were)."""
+        known = module_key(like)
+        if known in self.modules_by_task:
+            new = copy.deepcopy(self.modules_by_task[known])
+        else:
+            new = copy.deepcopy(next(iter(self.modules_by_task.values())))
+            self.start_anew(new)
+        self.modules_by_task[module_key(name)] = new
+
+    def start_anew(self, module: nn.Module) -> None:
+        for inner in module.modules():
+            if isinstance(inner, nn.Linear):
+                inner.reset_parameters()
+        start = getattr(module, "start", None)
+        if start is not None:
+            start()

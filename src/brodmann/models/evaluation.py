@@ -1,0 +1,173 @@
+"""Evaluation: a model and an encoded split → outputs of every item → predictions and scores.
+
+Under several processes each reads its share of the batches and all get everything.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from brodmann.data.batches import Batch, evaluation_order, make_batch
+from brodmann.data.encoding import Encoded
+from brodmann.data.kinds import KINDS
+from brodmann.data.tasks import Example, Task
+from brodmann.errors import InputError, did_you_mean
+from brodmann.files import Array
+from brodmann.models.backbone.precision import autocast
+from brodmann.models.multitask import MultiTaskModel
+from brodmann.results import LOWER_IS_BETTER
+
+Progress = Callable[[int], None]  # called with the number of items just read
+
+
+@dataclass
+class Evaluation:
+    """One task on one split: scores as fractions, predictions one an example."""
+
+    scores: dict[str, float]
+    predictions: list[dict[str, Any]] = field(repr=False)
+    examples: int
+    truncated: float  # share of the examples that lost text
+
+
+def evaluate(
+    model: MultiTaskModel,
+    tasks: Sequence[Task],
+    *,
+    split: str = "validation",
+    batch_size: int = 64,
+    precision: str = "float32",
+    encoded: Mapping[str, Encoded] | None = None,
+    progress: Progress | None = None,
+) -> dict[str, Evaluation]:
+    """Scores of every task that has the split; the model's mode is left as it was."""
+    for task in tasks:
+        model.spec(task.name)  # says so if the model has no such task
+    if not any(split in task.splits for task in tasks):
+        known = dict.fromkeys(name for task in tasks for name in task.splits)
+        raise InputError(f"no task has a split '{split}'{did_you_mean(split, known)}")
+    results = {}
+    for task in tasks:
+        if split not in task.splits:
+            continue
+        ready = (encoded or {}).get(task.name) or model.encode(task.spec, task.splits[split])
+        results[task.name] = evaluate_task(
+            model,
+            task.name,
+            ready,
+            task.splits[split],
+            batch_size=batch_size,
+            precision=precision,
+            progress=progress,
+        )
+    return results
+
+
+def evaluate_task(
+    model: MultiTaskModel,
+    task: str,
+    encoded: Encoded,
+    examples: Sequence[Example],
+    *,
+    batch_size: int = 64,
+    precision: str = "float32",
+    progress: Progress | None = None,
+) -> Evaluation:
+    outputs = item_outputs(
+        model, task, encoded, batch_size=batch_size, precision=precision, progress=progress
+    )
+    spec = model.spec(task)
+    kind = KINDS[spec.kind]
+    predictions = kind.predict(outputs, encoded, examples, spec)
+    scores = kind.score(predictions, examples, spec)
+    return Evaluation(scores, predictions, len(examples), encoded.truncated / len(examples))
+
+
+def mean_primary(model: MultiTaskModel, results: Mapping[str, Evaluation]) -> float:
+    """The number that decides which checkpoint is best; an error counts against it."""
+    values = []
+    for name, result in results.items():
+        metric = model.spec(name).metric
+        value = result.scores[metric]
+        values.append(-value if metric in LOWER_IS_BETTER else value)
+    return sum(values) / len(values)
+
+
+@contextlib.contextmanager
+def evaluating(model: MultiTaskModel) -> Iterator[None]:
+    """Dropout off inside; afterwards the model is in the mode it was in."""
+    training = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(training)
+
+
+def unlabelled(model: MultiTaskModel, task: str, encoded: Encoded, items: Array) -> Batch:
+    """A batch to read without asking for losses, where the model is."""
+    pad_id = int(model.tokenizer.pad_token_id)
+    batch = make_batch([(task, encoded, items)], pad_id=pad_id).to(model.device)
+    batch.parts[0].labels = {}
+    return batch
+
+
+@torch.inference_mode()
+def item_outputs(
+    model: MultiTaskModel,
+    task: str,
+    encoded: Encoded,
+    *,
+    batch_size: int = 64,
+    precision: str = "float32",
+    progress: Progress | None = None,
+) -> list[Array]:
+    """The logits of every item, without padding, in the items' own order."""
+    if batch_size < 1:
+        raise InputError(f"batch_size = {batch_size}: expected at least 1")
+    rank, world = share_of_processes()
+    form = KINDS[model.spec(task).kind].HEAD
+    found: dict[int, Array] = {}
+    with evaluating(model):
+        for number, items in enumerate(evaluation_order(encoded, batch_size)):
+            if number % world != rank:
+                continue
+            batch = unlabelled(model, task, encoded, items)
+            with autocast(model.device, precision):
+                logits = model(batch).logits[0]
+            values = logits.float().cpu().numpy()
+            for place, item in enumerate(items):
+                found[int(item)] = _without_padding(values[place], form, encoded, int(item))
+            if progress is not None:
+                progress(len(items))
+    if world > 1:
+        found = _everything(found, world)
+    return [found[item] for item in range(encoded.items)]
+
+
+def _without_padding(values: Array, form: str, encoded: Encoded, item: int) -> Array:
+    first = encoded.item_rows[item]
+    if form in ("span", "tokens"):
+        return values[: encoded.starts[first + 1] - encoded.starts[first]].copy()
+    if form == "choice":
+        return values[: encoded.item_rows[item + 1] - first]
+    return values
+
+
+def share_of_processes() -> tuple[int, int]:
+    from torch import distributed
+
+    if distributed.is_available() and distributed.is_initialized():
+        return distributed.get_rank(), distributed.get_world_size()
+    return 0, 1
+
+
+def _everything(found: dict[int, Array], world: int) -> dict[int, Array]:
+    from torch import distributed
+
+    gathered: list[Any] = [None] * world
+    distributed.all_gather_object(gathered, found)
+    return {item: output for part in gathered for item, output in part.items()}

@@ -1,0 +1,327 @@
+"""Taking one task out of a multi-task model: an ordinary checkpoint, or ONNX.
+
+The checkpoint is the family's own `AutoModelFor...`: encoder and output head have that form
+already, so nothing is lost, and whoever loads it needs no Brodmann.
+"""
+
+import contextlib
+import copy
+import logging
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from brodmann.data.kinds import KINDS
+from brodmann.errors import InputError
+from brodmann.files import whole_folder, write_json
+from brodmann.models.backbone.anatomy import REMOVED, removed_heads
+from brodmann.models.backbone.load import quiet
+from brodmann.models.heads.trained_gates import folded
+from brodmann.models.saving import system_errors
+from brodmann.models.task_heads import TaskHead, reads_pooler
+
+ONNX_INSTALL = "pip install 'brodmann[onnx]'"
+SMALL_STEP = 2.0**-13
+CLOSE = 1e-4  # how far ONNX Runtime may be from torch
+OUTPUTS = {  # what the graph returns, by the form of the task's head
+    "sequence": ["text", "output"],
+    "choice": ["text"],
+    "span": ["text", "token", "start or end"],
+    "tokens": ["text", "token", "output"],
+}
+
+
+def _check_plain(model: Any) -> None:
+    """What is conditioned on the task has no place in a model that knows one task."""
+    if model.settings.architecture not in ("shared", "single"):
+        raise InputError(
+            f"architecture '{model.settings.architecture}' adds modules that transformers' own "
+            "classes cannot hold: export works for 'shared' and 'single'"
+        )
+
+
+def stock_model(model: Any, task: str, *, zeroed: bool = False) -> Any:
+    """One task as transformers' own class, with label names; the weights are copies.
+
+    A model with removed heads has a shape that class cannot hold: `zeroed` fills the gaps with
+    zeros, which gives the same answers but saves nothing.
+    """
+    spec = model.spec(task)
+    _check_plain(model)
+    head = model.head_of(task)
+    if head.slot is None:
+        raise InputError(
+            f"task '{task}': transformers has no {model.config.model_type} class for {spec.kind}: "
+            "export it --to onnx"
+        )
+    encoder = folded(model.encoder.backbone_of(task), model.gates)
+    if removed_heads(encoder.config):
+        if not zeroed:
+            raise InputError(
+                "the model has removed heads, a shape that transformers' own classes cannot hold: "
+                "use --zeroed (the same answers at full size), or --to onnx"
+            )
+        from brodmann.models.heads.removal import with_zeroed_heads
+
+        encoder = with_zeroed_heads(encoder)
+    config = copy.deepcopy(encoder.config)
+    _describe(config, spec)
+    _check_pooling(head, config, task)
+    with quiet():
+        stock = type(head.stock)(config)
+    weights = {f"{head.slot}.{name}": value for name, value in encoder.state_dict().items()}
+    expected = stock.state_dict()
+    # A class may leave out parts of the encoder it does not use (BERT's pooler, for spans).
+    weights = {name: value for name, value in weights.items() if name in expected}
+    weights |= head.stock.state_dict()
+    stock.load_state_dict(weights)
+    if head.pooling == "first" and reads_pooler(config):
+        _pass_first_token(stock, head)
+    if spec.kind == "regression":
+        _fold_units(stock, head, spec)
+    return stock.eval()
+
+
+def _check_pooling(head: TaskHead, config: Any, task: str) -> None:
+    """ModernBERT's class can take the mean of all tokens; the others read one token."""
+    if head.pooling != "mean":
+        return
+    if not hasattr(config, "classifier_pooling"):
+        raise InputError(
+            f"task '{task}' reads the mean of all tokens (pooling = \"mean\"), which "
+            f"transformers' {config.model_type} classes cannot: export it --to onnx, or train with "
+            'pooling = "first"'
+        )
+    config.classifier_pooling = "mean"
+
+
+def _pass_first_token(stock: Any, head: TaskHead) -> None:
+    """Make the stock pooler hand the first token's state over as it is.
+
+    It computes tanh(W h + b). With W a small multiple of the identity the tanh is linear to within
+    float32 (its next term is (2⁻¹³ h)² / 3 of the value), and a power of two scales without
+    rounding, so the classifier behind it can take the factor back.
+    """
+    pooler = getattr(stock, head.slot or "").pooler
+    linear = next(module for module in pooler.modules() if isinstance(module, nn.Linear))
+    last = _last_linear(stock, head)
+    with torch.no_grad():
+        linear.weight.copy_(SMALL_STEP * torch.eye(len(linear.weight)))
+        linear.bias.zero_()
+        last.weight.div_(SMALL_STEP)
+
+
+def _last_linear(stock: Any, head: TaskHead) -> nn.Linear:
+    """The layer that gives the logits."""
+    return [
+        module
+        for name, module in stock.named_modules()
+        if isinstance(module, nn.Linear) and not name.startswith(f"{head.slot}.")
+    ][-1]
+
+
+def _describe(config: Any, spec: Any) -> None:
+    """Names of labels and the kind of problem, where transformers and its pipelines look."""
+    if hasattr(config, REMOVED):
+        delattr(config, REMOVED)
+    if spec.kind in ("classification", "multilabel", "tokens"):
+        config.num_labels = len(spec.label_list)
+        config.id2label = dict(enumerate(spec.label_list))
+        config.label2id = {name: place for place, name in enumerate(spec.label_list)}
+    else:
+        config.num_labels = 2 if spec.kind == "span" else 1
+    problems = {
+        "classification": "single_label_classification",
+        "multilabel": "multi_label_classification",
+        "regression": "regression",
+    }
+    config.problem_type = problems.get(spec.kind)
+
+
+def _fold_units(stock: Any, head: TaskHead, spec: Any) -> None:
+    """The head learnt standard units; the exported one answers in the task's own."""
+    last = _last_linear(stock, head)
+    if last.bias is None:
+        raise InputError(
+            f"task '{spec.name}': {type(stock).__name__} has no bias to hold the mean of its "
+            "values: export it --to onnx"
+        )
+    with torch.no_grad():
+        last.weight.mul_(spec.target_scale)
+        last.bias.mul_(spec.target_scale).add_(spec.target_mean)
+
+
+def export_transformers(model: Any, task: str, folder: Path, *, zeroed: bool = False) -> None:
+    """A folder that `AutoModelFor...` and `pipeline` load.
+
+    With `truncation=True` its tokenizer cuts texts where the model's own reading does.
+    """
+    stock = stock_model(model, task, zeroed=zeroed)
+    tokenizer = _own_tokenizer(model)
+    _refuse_foreign(folder)
+    with whole_folder(folder) as temporary, quiet():
+        _pad_with_a_token_of_its_own(stock, tokenizer)
+        with system_errors():
+            stock.save_pretrained(temporary)
+            tokenizer.save_pretrained(temporary)
+
+
+def _own_tokenizer(model: Any) -> Any:
+    """A copy of the tokenizer that knows how long a text this model reads."""
+    tokenizer = copy.deepcopy(model.tokenizer)
+    tokenizer.model_max_length = model.settings.max_length
+    tokenizer.backend_tokenizer.no_padding()
+    # For those who read tokenizer.json without transformers, which sets it anew at every call.
+    tokenizer.backend_tokenizer.enable_truncation(model.settings.max_length)
+    return tokenizer
+
+
+def _pad_with_a_token_of_its_own(stock: Any, tokenizer: Any) -> None:
+    """A stock decoder looks for its last token by the padding id, so no text may hold that id.
+
+    OpenAI GPT has no padding token and borrows `<unk>`: give it one. Its embedding is never read,
+    since nothing attends to what follows a text.
+    """
+    if tokenizer.pad_token_id != tokenizer.unk_token_id:
+        return
+    tokenizer.add_special_tokens({"pad_token": "<pad>"})
+    size = max(len(tokenizer), stock.config.vocab_size)
+    stock.resize_token_embeddings(size, mean_resizing=False)
+    stock.config.pad_token_id = tokenizer.pad_token_id
+
+
+def _refuse_foreign(folder: Path) -> None:
+    if folder.is_dir() and any(folder.iterdir()):
+        raise InputError(f"{folder}: is not empty: name a new folder")
+
+
+class _TaskAlone(nn.Module):
+    """Encoder and head of one task with plain tensors in and out."""
+
+    def __init__(self, model: Any, task: str) -> None:
+        super().__init__()
+        _check_plain(model)
+        self.encoder = folded(model.encoder.backbone_of(task), model.gates)
+        self.head = model.head_of(task)
+        spec = model.spec(task)
+        self.scale = spec.target_scale if spec.kind == "regression" else 1.0
+        self.mean = spec.target_mean if spec.kind == "regression" else 0.0
+
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None
+    ) -> Tensor:
+        inputs = {"input_ids": input_ids, "attention_mask": attention_mask}
+        if token_type_ids is not None:
+            inputs["token_type_ids"] = token_type_ids
+        cache = {"use_cache": False} if hasattr(self.encoder.config, "use_cache") else {}
+        logits: Tensor = self.head(self.encoder(**inputs, **cache), inputs)
+        return logits * self.scale + self.mean if self.scale != 1.0 or self.mean else logits
+
+
+def export_onnx(model: Any, task: str, folder: Path) -> float:
+    """Write the graph and what it takes to use it; returns how far ONNX Runtime is from torch.
+
+    `model.onnx`, the tokenizer, `brodmann.json` (the task, its labels in the order of the outputs,
+    the longest text) and the `config.json` that transformers' and Optimum's loaders look for.
+    """
+    try:
+        import onnxruntime
+        import onnxscript  # noqa: F401
+    except ImportError:
+        raise InputError(f"export --to onnx needs more packages: {ONNX_INSTALL}") from None
+    _refuse_foreign(folder)
+    alone = _TaskAlone(model, task).eval()
+    examples = [_example_inputs(model, rows, length) for rows, length in ((2, 12), (3, 19))]
+    axes = {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}
+    with whole_folder(folder) as temporary, torch.no_grad(), _quiet_exporter():
+        with system_errors():
+            _own_tokenizer(model).save_pretrained(temporary)
+        write_json(temporary / "brodmann.json", _answer_key(model, task, list(examples[0])))
+        config = copy.deepcopy(alone.encoder.config)
+        _describe(config, model.spec(task))
+        config.save_pretrained(temporary)
+        furthest = 0.0
+        try:
+            program = torch.onnx.export(
+                alone,
+                kwargs=examples[0],
+                dynamo=True,
+                dynamic_shapes=dict.fromkeys(examples[0], axes),
+                input_names=list(examples[0]),
+                output_names=["logits"],
+                verbose=False,
+            )
+            assert program is not None
+            program.save(str(temporary / "model.onnx"))
+            session = onnxruntime.InferenceSession(
+                str(temporary / "model.onnx"), providers=["CPUExecutionProvider"]
+            )
+            for inputs in examples:
+                ours = alone(**inputs).numpy()
+                theirs = session.run(None, {k: v.numpy() for k, v in inputs.items()})[0]
+                furthest = max(furthest, float(np.abs(ours - theirs).max()))
+        except OSError:  # a full disk is no fault of the model's
+            raise
+        except Exception as error:  # exporter and runtime have no common error of their own
+            reason = " ".join(str(error).split())[:200]
+            raise InputError(f"task '{task}': ONNX cannot express or run it ({reason})") from error
+        if not furthest <= CLOSE:
+            raise InputError(
+                f"task '{task}': ONNX Runtime differs from torch by {furthest:.2g}: not written"
+            )
+    return furthest
+
+
+def _answer_key(model: Any, task: str, inputs: list[str]) -> dict[str, Any]:
+    """What the numbers of the graph mean."""
+    spec = model.spec(task)
+    return {
+        "format": "brodmann onnx export",
+        "tasks": [
+            {
+                "name": spec.name,
+                "kind": spec.kind,
+                "labels": None if spec.labels is None else list(spec.labels),
+                "reads": [r for r in spec.columns if r not in KINDS[spec.kind].TARGETS],
+                "language": spec.language,
+            }
+        ],
+        "inputs": inputs,
+        "outputs": {"logits": OUTPUTS[KINDS[spec.kind].HEAD]},
+        "max_length": model.settings.max_length,
+        "stride": model.settings.stride,
+        "padding_id": int(model.tokenizer.pad_token_id),
+        "backbone": model.settings.backbone,
+    }
+
+
+@contextlib.contextmanager
+def _quiet_exporter() -> Iterator[None]:
+    """torch's exporter warns of packages it could use and of its own old ways."""
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)
+
+
+def _example_inputs(model: Any, rows: int, length: int) -> dict[str, Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    size = int(model.config.vocab_size)
+    inputs = {
+        "input_ids": torch.randint(5, size, (rows, length), generator=generator),
+        "attention_mask": torch.ones(rows, length, dtype=torch.long),
+    }
+    inputs["attention_mask"][0, length - 3 :] = 0
+    if "token_type_ids" in model.tokenizer.model_input_names:
+        inputs["token_type_ids"] = torch.zeros(rows, length, dtype=torch.long)
+    return inputs

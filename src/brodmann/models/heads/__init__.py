@@ -1,0 +1,1 @@
+"""Attention heads inside a model: gating, measuring, slicing and removing them."""

@@ -1,0 +1,99 @@
+r"""Attention-map similarity: where two models look at the same texts alike, head by head.
+
+For every layer and head the mean over texts of the cosine between the two models' attention maps
+$\mathrm{softmax}(QK^T/\sqrt{d})$, flattened, padding excluded. Batches are reduced as they come, so
+memory does not grow with the number of texts.
+
+Reference: HMNet, "Hierarchical Multi-task Learning with Task Relevance", Figures 5 and 6.
+"""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from brodmann.data.batches import evaluation_order
+from brodmann.data.tasks import Task
+from brodmann.errors import InputError, did_you_mean
+from brodmann.files import Array
+from brodmann.models.backbone.anatomy import family_of, head_shape, layers_of, removed_heads
+from brodmann.models.evaluation import evaluating, unlabelled
+from brodmann.models.heads.measure import drawn
+from brodmann.models.multitask import MultiTaskModel
+
+
+@torch.inference_mode()
+def attention_map_similarity(
+    first: MultiTaskModel,
+    second: MultiTaskModel,
+    task: Task,
+    *,
+    split: str = "validation",
+    examples: int | None = 500,
+    batch_size: int = 32,
+    seed: int = 0,
+) -> Array:
+    """(layer, head) of two models that both have `task` and read the same tokens."""
+    if split not in task.splits:
+        known = did_you_mean(split, task.splits)
+        raise InputError(f"attention maps: task '{task.name}' has no split '{split}'{known}")
+    bares = [model.encoder.backbone_of(task.name).base_model for model in (first, second)]
+    if head_shape(bares[0]) != head_shape(bares[1]):
+        raise InputError("attention maps: the two models have other layers or heads")
+    if any(removed_heads(bare.config) for bare in bares):
+        raise InputError("attention maps: heads were cut out of a model: compare whole ones")
+    places = drawn(len(task.splits[split]), examples, seed)
+    rows = [task.splits[split][int(place)] for place in places]
+    encoded = first.encode(task.spec, rows)
+    other = second.encode(task.spec, rows)
+    if not np.array_equal(encoded.ids, other.ids):
+        raise InputError("attention maps: the two models read other tokens (tokenizer, max_length)")
+    total, count = torch.zeros(head_shape(bares[0]), dtype=torch.float64), 0
+    with _maps_of(first, bares[0]) as one, _maps_of(second, bares[1]) as two:
+        for items in evaluation_order(encoded, batch_size):
+            maps: list[list[Tensor]] = []
+            for model, seen in ((first, one), (second, two)):
+                one.clear()
+                two.clear()  # one model may be both
+                batch = unlabelled(model, task.name, encoded, items)
+                model(batch)
+                maps.append(list(seen))
+            mask = batch.inputs["attention_mask"]
+            for layer, (a, b) in enumerate(zip(*maps, strict=True)):
+                total[layer] += _cosines(a, b, mask).double().sum(dim=0).cpu()
+            count += len(mask)
+    return np.asarray((total / count).numpy())
+
+
+def _cosines(a: Tensor, b: Tensor, mask: Tensor) -> Tensor:
+    """(row, head): maps (row, head, token, token) without what is padding on either side."""
+    real = (mask[:, None, :, None] * mask[:, None, None, :]).float()
+    x, y = (a.float() * real).flatten(2), (b.float() * real).flatten(2)
+    return torch.nn.functional.cosine_similarity(x, y, dim=-1)
+
+
+@contextlib.contextmanager
+def _maps_of(model: MultiTaskModel, bare: Any) -> Iterator[list[Tensor]]:
+    """The maps of every forward pass, layer by layer: eager attention, which alone has them."""
+    seen: list[Tensor] = []
+
+    def watch(_: Any, __: Any, output: Any) -> None:
+        maps = output[1] if isinstance(output, tuple) and len(output) > 1 else None
+        if maps is None:
+            raise InputError(f"{type(bare).__name__}: its attention does not give its maps away")
+        seen.append(maps)
+
+    before = bare.config._attn_implementation
+    path = family_of(bare).attention
+    handles = [layer.get_submodule(path).register_forward_hook(watch) for layer in layers_of(bare)]
+    bare.set_attn_implementation("eager")
+    try:
+        with evaluating(model):
+            yield seen
+    finally:
+        for handle in handles:
+            handle.remove()
+        bare.set_attn_implementation(before)

@@ -1,0 +1,242 @@
+r"""Head gates: scale or switch off attention heads of any transformers model, for a while.
+
+$$\mathrm{MHAtt}(X) = [\xi_1 A_1(X), \dots, \xi_H A_H(X)]\, W^O$$
+
+where $A_h(X)$ is the output of head $h$ and $\xi_h$ its gate: 1 leaves it as it is, to the bit, and
+0 removes it. A gate acts on the input of the output projection $W^O$, where the heads stand side by
+side, so it works alike with eager, SDPA, flash and flex attention.
+
+Reference: Michel et al. 2019, "Are Sixteen Heads Really Better than One?", §2.3.
+"""
+
+import contextlib
+import functools
+import operator
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from brodmann.errors import InputError
+from brodmann.models.backbone.anatomy import bare_models, head_shape, head_slots, kept_heads
+from brodmann.models.backbone.checkpointing import is_checkpointing
+from brodmann.results import Head
+
+# The gates in force on every bare model, outermost first. Hooks stand only while there are some.
+_in_force: "WeakKeyDictionary[Any, tuple[Tensor, ...]]" = WeakKeyDictionary()
+_hooked: set[int] = set()  # output projections that have a gate now
+
+
+@contextlib.contextmanager
+def head_gates(
+    model: nn.Module, gates: Any = None, *, off: Iterable[Head] | None = None
+) -> Iterator[None]:
+    """Inside, every forward pass of `model` goes through these gates.
+
+    `model` is a multi-task model, any transformers model (or a module built around one), compiled
+    or not. `gates` is (layer, head), or (example, layer, head) with one entry a row of the batch;
+    a tensor may require gradients. `off` names heads to switch off instead. Nested gates multiply.
+    """
+    inner = bare_models(model)
+    if (gates is None) == (off is None):
+        raise InputError("head_gates: give either gates or off")
+    tensors = [_checked(gates if off is None else mask_without(one, off), one) for one in inner]
+    with contextlib.ExitStack() as stack:
+        for one, tensor in zip(inner, tensors, strict=True):
+            stack.enter_context(_through(one, (*_in_force.get(one, ()), tensor)))
+        stack.enter_context(without_compilation())
+        yield
+
+
+def gated(model: nn.Module, gates: Any, *args: Any, **inputs: Any) -> Any:
+    """`model(*args, **inputs)` through gates: the functional form of `head_gates`."""
+    with head_gates(model, gates):
+        return model(*args, **inputs)
+
+
+def mask_without(model: Any, heads: Iterable[Head]) -> Tensor:
+    """Gates (layer, head) of a bare model that switch `heads` off and leave the rest."""
+    shape = head_shape(model)
+    mask = torch.ones(shape)
+    for layer, head in checked_heads(heads, shape):
+        mask[layer, head] = 0.0
+    return mask
+
+
+def checked_heads(heads: Iterable[Any], shape: tuple[int, int]) -> list[Head]:
+    """(layer, head) pairs, or {layer: [heads]}, inside the model; sorted, each once."""
+    if isinstance(heads, dict):
+        if not all(isinstance(several, Iterable) for several in heads.values()):
+            raise InputError("heads: expected {layer: [heads]}, each layer with a list")
+        heads = [(layer, head) for layer, several in heads.items() for head in several]
+    found = set()
+    for entry in heads:
+        try:
+            layer, head = (operator.index(number) for number in entry)
+        except (TypeError, ValueError):
+            raise InputError(f"heads: expected (layer, head) pairs, found {entry!r:.60}") from None
+        if not (0 <= layer < shape[0] and 0 <= head < shape[1]):
+            raise InputError(
+                f"heads: ({layer}, {head}) is outside the model's {shape[0]} layers × "
+                f"{shape[1]} heads (counted from 0)"
+            )
+        found.add((layer, head))
+    return sorted(found)
+
+
+def _checked(gates: Any, model: Any) -> Tensor:
+    tensor = gates if isinstance(gates, Tensor) else torch.from_numpy(np.asarray(gates))
+    if not tensor.is_floating_point():
+        tensor = tensor.to(torch.float32)
+    if tensor.dim() not in (2, 3) or tuple(tensor.shape[-2:]) != head_shape(model):
+        layers, heads = head_shape(model)
+        raise InputError(
+            f"gates of shape {tuple(tensor.shape)}: expected ({layers}, {heads}) or "
+            f"(examples, {layers}, {heads}) for {type(model).__name__}"
+        )
+    return tensor
+
+
+@contextlib.contextmanager
+def _through(model: Any, gates: tuple[Tensor, ...]) -> Iterator[None]:
+    """Exactly these gates on a bare model, whatever was in force before."""
+    before = _in_force.get(model, ())
+    restore = _nothing if before else _checkpoints_remember(model)
+    handles, hooked = ([], set()) if before else _hooks(model)
+    _in_force[model] = gates
+    try:
+        yield
+    finally:
+        restore()
+        for handle in handles:
+            handle.remove()
+        _hooked.difference_update(hooked)
+        if before:
+            _in_force[model] = before
+        else:
+            _in_force.pop(model, None)
+
+
+def _hooks(model: Any) -> tuple[list[Any], set[int]]:
+    kept = kept_heads(model)
+    handles = []
+    hooked: set[int] = set()
+    for slot in head_slots(model):
+        if id(slot.output) in _hooked:  # paths of one encoder share layers: one gate each
+            continue
+        _hooked.add(id(slot.output))
+        hooked.add(id(slot.output))
+        place = _CallOfLayer(slot.layers)
+        hook = functools.partial(_gate, model, kept, place)
+        handles.append(slot.output.register_forward_pre_hook(hook))
+        if len(slot.layers) > 1:  # a shared layer counts its calls from the start of every forward
+            handles.append(model.register_forward_pre_hook(place.begin))
+    return handles, hooked
+
+
+class _CallOfLayer:
+    """Which layer a call of a slot is: always the same one, or the next of a shared layer."""
+
+    def __init__(self, layers: tuple[int, ...]) -> None:
+        self.layers = layers
+        self.call = 0
+
+    def begin(self, *_: Any) -> None:
+        self.call = 0
+
+    def next(self) -> int:
+        layer = self.layers[self.call % len(self.layers)]
+        self.call += 1
+        return layer
+
+
+def _gate(
+    model: Any, kept: list[list[int]], place: _CallOfLayer, _: nn.Module, args: tuple[Any, ...]
+) -> tuple[Any, ...] | None:
+    layer = place.next()
+    if not kept[layer]:
+        return None  # all its heads were removed for good: nothing comes through
+    states = args[0]
+    for gates in _in_force[model]:
+        states = _scaled(states, gates[..., layer, :], kept[layer])
+    return (states, *args[1:])
+
+
+def _scaled(states: Tensor, gates: Tensor, kept: list[int]) -> Tensor:
+    """States (..., heads · width) times the gates (head,) or (example, head) of one layer."""
+    if len(kept) < gates.shape[-1]:
+        gates = gates[..., kept]
+    gates = gates.to(device=states.device, dtype=states.dtype)
+    if gates.dim() == 2:
+        if len(gates) != len(states):
+            raise InputError(
+                f"gates for {len(gates)} examples, but the batch has {len(states)} rows"
+            )
+        gates = gates.reshape(len(gates), *[1] * (states.dim() - 2), gates.shape[-1])
+    by_head = states.reshape(*states.shape[:-1], len(kept), -1) * gates[..., None]
+    return by_head.flatten(-2)
+
+
+def without_compilation() -> contextlib.AbstractContextManager[Any]:
+    """Compiled code does not see hooks that came later: run the plain code while gates stand."""
+    if "torch._dynamo" not in sys.modules:
+        return contextlib.nullcontext()
+    stance: contextlib.AbstractContextManager[Any] = torch.compiler.set_stance("force_eager")
+    return stance
+
+
+def _checkpoints_remember(model: Any) -> Any:
+    """Gradient checkpointing computes again during backward, perhaps after the gates are gone:
+    give every checkpoint made now a context that brings back the gates of now."""
+    if not is_checkpointing(model):
+        return _nothing
+    changed: list[tuple[nn.Module, Any]] = []
+    for module in model.modules():
+        function = vars(module).get("_gradient_checkpointing_func")
+        if function is None:
+            continue
+        options = dict(getattr(function, "keywords", {}))
+        if options.get("use_reentrant", True):
+            raise InputError(
+                "gates with reentrant gradient checkpointing give wrong gradients: "
+                'enable it with {"use_reentrant": False}'
+            )
+        options["context_fn"] = functools.partial(_contexts, model, options.get("context_fn"))
+        inner = functools.partial(getattr(function, "func", function), **options)
+        changed.append((module, function))
+        module._gradient_checkpointing_func = inner
+
+    def restore() -> None:
+        for module, function in changed:
+            module._gradient_checkpointing_func = function
+
+    return restore
+
+
+def _nothing() -> None:
+    pass
+
+
+def _contexts(model: Any, own: Any) -> tuple[Any, Any]:
+    """(for the first pass, for the recomputation) of one checkpoint."""
+    forward, again = own() if own is not None else (contextlib.nullcontext(),) * 2
+    return forward, _Both(again, model, _in_force.get(model, ()))
+
+
+class _Both:
+    """The user's own context for the recomputation, and the gates that were in force."""
+
+    def __init__(self, own: Any, model: Any, gates: tuple[Tensor, ...]) -> None:
+        self.own, self.model, self.gates = own, model, gates
+        self.stack = contextlib.ExitStack()
+
+    def __enter__(self) -> None:
+        self.stack.enter_context(self.own)
+        self.stack.enter_context(_through(self.model, self.gates))
+
+    def __exit__(self, *_: object) -> None:
+        self.stack.close()

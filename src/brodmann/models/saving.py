@@ -1,0 +1,164 @@
+"""Trained models on disk: whether a folder holds one, reading and writing it, telling two apart."""
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+
+from brodmann.checksums import CHECKSUMS, damage_in
+from brodmann.data.encoding import forget_last_call
+from brodmann.data.tasks import TaskSpec
+from brodmann.errors import InputError
+from brodmann.files import read_json, whole_file
+from brodmann.models.backbone import load as backbones
+from brodmann.models.backbone.foreign import (
+    NO_CODE,
+    asks_for_code,
+    check_config,
+    check_tokenizer,
+    reason_of,
+)
+
+if TYPE_CHECKING:
+    from brodmann.models.multitask import MultiTaskModel
+
+FORMAT = "brodmann multi-task model"
+FILES = ("config.json", "model.safetensors", "tokenizer.json")  # that every saved model has
+
+
+def load_model(cls: type["MultiTaskModel"], folder: Path) -> "MultiTaskModel":
+    """A model as `save_pretrained` wrote it."""
+    from safetensors.torch import load_file
+    from transformers import AutoConfig, AutoTokenizer
+
+    from brodmann.models.multitask import Settings
+
+    _check_whole(folder)
+    document = read_json(folder / "config.json")
+    part = "config.json"
+    try:
+        settings = Settings(**document["settings"])
+        specs = [TaskSpec.from_dict(values) for values in document["tasks"]]
+        inner = dict(document["backbone"])
+        config = AutoConfig.for_model(inner.pop("model_type"), **inner)
+        check_config(config, str(folder))
+        _check_attention(settings.attention)
+        bare = backbones.build_bare(config, settings.attention, seed=0)
+        part = "tokenizer.json"
+        with backbones.quiet():
+            tokenizer = AutoTokenizer.from_pretrained(str(folder), trust_remote_code=False)
+        check_tokenizer(tokenizer, bare, str(folder))
+        part = "model.safetensors"
+        loaded = backbones.Backbone(settings.backbone, bare, tokenizer)
+        model = cls(loaded, specs, replace(settings))
+        model.load_state_dict(load_file(folder / "model.safetensors"))
+    except ImportError as error:  # an implementation of attention that is not installed here
+        raise InputError(f"{folder}: {reason_of(error)}") from error
+    except Exception as error:  # transformers, tokenizers and safetensors have no error in common
+        if asks_for_code(error):
+            raise InputError(f"{folder}: {NO_CODE}") from error
+        raise InputError(f"{folder / part}: damaged or missing ({reason_of(error)})") from error
+    return model.eval()
+
+
+def _check_whole(folder: Path) -> None:
+    """Every file as it was saved; a model of before there were checksums is taken as it is."""
+    if not (folder / CHECKSUMS).is_file():
+        return
+    found = damage_in(folder, FILES)
+    if found is not None:
+        name, reason = found
+        raise InputError(
+            f"{folder / name}: {reason}: restore it from a copy, or train again (if you changed it "
+            f"yourself, remove {CHECKSUMS})"
+        )
+
+
+def _check_attention(name: str | None) -> None:
+    """transformers takes a name with a slash for code on the hub, and runs it."""
+    if name is not None and "/" in name:
+        raise InputError(f"attention = '{name}' is code from the hub, which Brodmann never runs")
+
+
+def write_tensors(
+    path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None
+) -> None:
+    """From where they lie, without a copy: the moments of a large model may not fit twice."""
+    from safetensors.torch import save_file
+
+    with whole_file(path) as temporary:
+        temporary.touch()
+        mode = temporary.stat().st_mode  # as any file here: safetensors' are for their owner alone
+        with system_errors():
+            save_file({k: v.contiguous() for k, v in tensors.items()}, temporary, metadata)
+        temporary.chmod(mode)
+
+
+@contextlib.contextmanager
+def system_errors() -> Iterator[None]:
+    """Raise the system's error (a full disk) where a library only has it in its words."""
+    try:
+        yield
+    except Exception as error:  # safetensors has one of its own, tokenizers raises a bare one
+        if (number := re.search(r"\(os error (\d+)\)", str(error))) is None:
+            raise
+        raise OSError(int(number[1]), os.strerror(int(number[1]))) from error
+
+
+def write_tokenizer(tokenizer: Any, folder: Path) -> None:
+    """The tokenizer's files, without what the last call has left in it."""
+    forget_last_call(tokenizer)
+    with system_errors():
+        tokenizer.save_pretrained(folder)
+
+
+def weights_digest(state: Mapping[str, Tensor]) -> str:
+    """A model that was trained again is another one."""
+    found = hashlib.sha256()
+    for name, value in sorted(state.items()):
+        found.update(name.encode())
+        found.update(value.detach().cpu().contiguous().numpy().tobytes())
+    return found.hexdigest()[:16]
+
+
+def is_model_folder(folder: Path) -> bool:
+    try:
+        return read_json(folder / "config.json").get("format") == FORMAT
+    except InputError:
+        return False
+
+
+def model_damage(folder: Path) -> str | None:
+    """What is missing or cut short in a model folder; None where every file is whole."""
+    if not (folder / "config.json").is_file():
+        return "config.json is missing"
+    if not is_model_folder(folder):
+        return "config.json is not that of a trained model"
+    for name in ("tokenizer.json", "tokenizer_config.json", "model.safetensors"):
+        if not (folder / name).is_file():
+            return f"{name} is missing"
+    return _cut_short(folder / "model.safetensors")
+
+
+def _cut_short(path: Path) -> str | None:
+    """Whether a safetensors file is as long as its header says; reads no weights."""
+    size = path.stat().st_size
+    with open(path, "rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        try:
+            header = json.loads(file.read(length) if 8 + length <= size else b"")
+            ends = [entry["data_offsets"][1] for name, entry in header.items()
+                    if name != "__metadata__"]  # fmt: skip
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return f"{path.name} is damaged (its header cannot be read)"
+    expected = 8 + length + max(ends, default=0)
+    if size != expected:
+        return f"{path.name} is damaged ({size:,} bytes, expected {expected:,})"
+    return None

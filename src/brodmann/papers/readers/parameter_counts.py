@@ -1,0 +1,60 @@
+"""How large the models of a table are: parameters as the papers count them."""
+
+from typing import Any
+
+from brodmann.papers.readers.common import cases_of, scores_of
+from brodmann.papers.recipes import Numbers
+
+TOTAL, TRAINED = "total params (×)", "trained params/task (%)"  # of the backbone's
+OVERALL, ACTIVATED = "overall params (M)", "activated params (M)"
+SIZES = (TOTAL, TRAINED, OVERALL, ACTIVATED)
+
+
+def sizes_of(grid: dict[str, Any]) -> Numbers:
+    """One row per case whose runs counted their parameters, output heads left out.
+
+    The unit of a multiple is the backbone of the case: its single-task encoder, or the encoder
+    itself where nothing was added. What a task trains is the trained part of the encoder over the
+    number of scores in the row, which counts both sets of MNLI (Pilault et al. 2021, Table 2); an
+    encoder of a task's own is trained whole.
+    """
+    cases = {
+        case: cells[0]
+        for case, cells in cases_of(grid).items()
+        if cells[0].get("parameters") and cells[0].get("configuration")
+    }
+    backbones = _backbones(cases)
+    rows: Numbers = {}
+    for case, cell in cases.items():
+        counts = cell["parameters"]
+        architecture = _model(cell).get("architecture", "shared")
+        tasks, scores = len(cell["splits"]["validation"]), len(scores_of(cell["splits"]))
+        activated = counts.get("activated")
+        if activated is None:
+            activated = counts["encoder"] / tasks if architecture == "single" else counts["encoder"]
+        rows[case] = {OVERALL: counts["encoder"] / 1e6, ACTIVATED: activated / 1e6}
+        unit = backbones.get(_model(cell).get("backbone", ""))
+        if unit is not None:
+            trained = (counts["trainable"] - counts["heads"]) / unit
+            share = 1.0 if architecture == "single" else trained / scores
+            rows[case] |= {TOTAL: counts["encoder"] / unit, TRAINED: 100 * share}
+    return rows
+
+
+def _backbones(cases: dict[str, dict[str, Any]]) -> dict[str, float]:
+    """Parameters of the bare encoders that some case shows: shared as it is, or one per task."""
+    found: dict[str, float] = {}
+    for cell in cases.values():
+        model, encoder = _model(cell), float(cell["parameters"]["encoder"])
+        architecture = model.get("architecture", "shared")
+        if architecture == "shared" and not model.get("gates"):
+            found[model.get("backbone", "")] = encoder
+        elif architecture == "single":
+            tasks = len(cell["splits"]["validation"])
+            found.setdefault(model.get("backbone", ""), encoder / tasks)
+    return found
+
+
+def _model(cell: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = cell["configuration"].get("model", {})
+    return found

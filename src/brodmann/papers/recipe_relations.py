@@ -1,0 +1,141 @@
+"""Recipes that ask how tasks relate (by their data, by trainings of pairs, or between encoders), or
+only what the tasks and models are."""
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+from brodmann.config import Config
+from brodmann.errors import InputError
+from brodmann.files import read_json
+from brodmann.papers.recipes import Recipe, View
+from brodmann.pipeline.relate import FROM_RUN, SIMILARITY
+
+
+def takes_training(ways: Collection[str]) -> bool:
+    """Whether relating tasks in these ways takes trainings, or the data alone."""
+    return bool({"pairs", *FROM_RUN} & set(ways))
+
+
+def related(
+    recipe: Recipe, config: Config, base: Path, report: Any, ways: tuple[str, ...]
+) -> dict[str, Any]:
+    """By their data or by trainings of pairs; or between encoders that are trained first."""
+    from brodmann.pipeline.evaluate import evaluate
+    from brodmann.pipeline.relate import relate
+    from brodmann.pipeline.train import train
+    from brodmann.studies.pair_trainings import relate_pairs
+
+    found: dict[str, Any] = {}
+    suffix = "-paper" if config.name.endswith("-paper") else ""
+    if any(by in FROM_RUN for by in ways):
+        train(config, base, report)
+    if "covsim" in ways:
+        scores = evaluate(config, base, report)["splits"]["validation"]
+        found["scores"] = {task: entry["score"] for task, entry in scores.items()}
+    if "single_trained" in recipe.needs:
+        alone = read_json(Path(config.output) / f"single-trained{suffix}" / "metrics.json")
+        scores = alone["splits"]["validation"]
+        found["single"] = {task: entry["score"] for task, entry in scores.items()}
+    if "dse" in ways:
+        found["joint"] = done_cells(Path(config.output) / f"five-tasks{suffix}")
+        dual = Path(config.output) / f"pairs{suffix}"
+        if (dual / "grid.json").is_file():  # `brodmann reproduce pairs` was here
+            found["dual"] = done_cells(dual)
+    for by in ways:
+        if by == "pairs":
+            found[by] = relate_pairs(config, base, report, limit=0)  # a recipe has its own limits
+        elif (measured := _measured_on_a_corpus(config, by)) is not None:
+            found[by] = measured
+            about = measured[by]["corpus"]
+            count = min(measured[by]["examples"], about["sentences"])
+            found.setdefault("notes", []).append(f"{by}: {count:,} sentences of {about['name']}")
+        else:
+            found[by] = relate(config, base, report, by=by)
+    if "pairs" in ways:
+        pairs = read_json(Path(config.output) / f"{config.name}-pairs" / "grid.json")
+        found["cells"] = pairs["cells"]  # which tasks were hardly learnt
+        found["attention"] = _attention_maps(config, base, found["pairs"], recipe.attention)
+    return found
+
+
+def statistics_of(
+    recipe: Recipe, config: Config, base: Path, views: Collection[View]
+) -> dict[str, Any]:
+    """What the datasets hold and how large the models are, for the views that show it."""
+    from brodmann.data.tasks import TaskSpec
+    from brodmann.models.backbone.sizes import Shape, encoder_counts
+    from brodmann.pipeline.train import tasks_of
+
+    found: dict[str, Any] = {}
+    if any(view.reader == "dataset_statistics" for view in views):
+        found["datasets"] = {
+            task.name: {
+                "classes": None if task.spec.labels is None else len(task.spec.labels),
+                "train": task.sizes["train"],
+            }
+            for task in tasks_of(config, base)
+        }
+    if any(view.reader == "model_statistics" for view in views):
+        found["models"] = {}
+        for title, backbone in recipe.models.items():
+            shape = Shape.of(backbone)
+            task = TaskSpec(name="any", kind="classification")
+            parameters = encoder_counts(shape, "shared", {}, [task], config.model.max_length)[0]
+            about = {"layers": shape.layers, "heads": shape.heads, "parameters": parameters}
+            found["models"][title] = about
+    return found
+
+
+def _measured_on_a_corpus(config: Config, by: str) -> dict[str, Any] | None:
+    """What `brodmann relate RUN --by … --corpus FILE` has left: the user's choice stays."""
+    file = config.folder / SIMILARITY
+    known = read_json(file) if file.is_file() else {}
+    return known if "corpus" in known.get(by, {}) else None
+
+
+def _attention_maps(
+    config: Config, base: Path, pairs: dict[str, Any], named: dict[str, list[str]]
+) -> dict[str, Any]:
+    """Of a helpful and a harmful pair: every head's maps in the task's own model and in the pair's,
+    by their mean cosine. They are those `named`, where their tasks are here, or else the pairs that
+    help and harm most."""
+    from brodmann.models.heads.attention_maps import attention_map_similarity
+    from brodmann.models.multitask import MultiTaskModel
+    from brodmann.pipeline.train import tasks_of
+
+    tasks = {task.name: task for task in tasks_of(config, base)}
+    names, matrix = pairs["tasks"], pairs["matrix"]
+    gains = {
+        (a, b): (matrix[i][j] + matrix[j][i]) / 2
+        for i, a in enumerate(names)
+        for j, b in enumerate(names)
+        if i < j and matrix[i][j] is not None and matrix[j][i] is not None
+    }
+    if not gains:
+        raise InputError("attention maps: no pair of tasks has a relevance both ways")
+    summary = read_json(Path(config.output) / f"{config.name}-pairs" / "grid.json")
+    models = {
+        frozenset(cell["splits"]["validation"]): Path(config.output) / "cells" / cell["fingerprint"]
+        for cell in summary["cells"]
+    }
+
+    def loaded(*own: str) -> Any:
+        return MultiTaskModel.from_pretrained(models[frozenset(own)] / "model")
+
+    found: dict[str, Any] = {}
+    for title, extreme in (("helpful", max), ("harmful", min)):
+        own = {one for one in gains if set(one) == set(named.get(title, ()))}
+        pair = own.pop() if own else extreme(gains, key=gains.__getitem__)
+        together = loaded(*pair)
+        maps = {
+            name: attention_map_similarity(loaded(name), together, tasks[name]).tolist()
+            for name in pair
+        }
+        found[title] = {"gain": gains[pair], "maps": maps}
+    return found
+
+
+def done_cells(folder: Path) -> list[dict[str, Any]]:
+    """The finished cells of a grid."""
+    return [cell for cell in read_json(folder / "grid.json")["cells"] if cell["state"] == "done"]

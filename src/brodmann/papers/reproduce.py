@@ -1,0 +1,336 @@
+"""Run a recipe and set what comes out beside the paper's numbers."""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from brodmann.config import Config, apply_override, checked_config, set_value
+from brodmann.data.sources.named import FEWER
+from brodmann.errors import InputError, RunError
+from brodmann.files import provenance, read_json, write_json, write_text
+from brodmann.papers.readers import READERS, SHOW_DISSOCIATION
+from brodmann.papers.readers.common import case_key
+from brodmann.papers.readers.links import voxels_needed
+from brodmann.papers.recipe_relations import done_cells, related, statistics_of, takes_training
+from brodmann.papers.recipes import Recipe, View, find
+from brodmann.papers.tables import SCALES, as_markdown, described, hardly_learnt, table_file
+from brodmann.pipeline.run import one_process
+from brodmann.pipeline.run_folder import machine_of
+from brodmann.results import mean_dissociation, reasons_in_words
+from brodmann.studies.arms import arm_config, run_arms
+from brodmann.studies.cells import cells_of, task_name
+from brodmann.studies.grid import run_grid
+from brodmann.studies.work import Engine
+
+
+def reproduce(
+    name: str,
+    report: Any,
+    *,
+    scale: str = "mini",
+    output: Path,
+    overrides: list[str],
+    limit: int | None = None,
+    engine: Engine | None = None,
+    retries: int = 0,
+) -> list[dict[str, Any]]:
+    """Run the experiment of a table or figure (what is there is not done again), then its views.
+
+    `limit` cuts every split of every task, to try a recipe out. `engine` runs the cells of its grid
+    elsewhere; those that fail are tried again so many times.
+    """
+    from brodmann.reporting.figures import save
+    from brodmann.reporting.view_figures import draw_view
+
+    one_process("reproduce", trains=True)
+    recipe, views = find(name)
+    if limit is not None:
+        overrides = [*overrides, *limits(recipe, scale, output, overrides, limit)]
+    config, base = configured(recipe, scale, output, overrides)
+    if engine is not None and config.grid is None:
+        raise InputError(f"--engine ray is for grids: {recipe.name} is none, it runs in order")
+    changed_starts = check_needs(recipe, scale, output)
+    views = _that_can_be_made(views, config, report)
+    given = any(override.startswith("data_dir=") for override in overrides)
+    needless = all(view.reader == "model_statistics" for view in views)
+    notes = [] if needless else _read_data(config, base, given=given)
+    ways = ways_of(recipe, views)
+    found = run_recipe(recipe, config, base, report, engine, retries, ways, views)
+    notes += found.get("notes", [])
+    failed = list(found.get("failed", ()))
+    if failed and len(failed) == len(found["cells"]):
+        reason = next(cell["error"] for cell in found["cells"] if cell["state"] == "failed")
+        raise RunError(f"{recipe.name}: every run failed ({reason})")
+    found["titles"] = titles_of(recipe, scale, output)
+    found["benchmarks"] = benchmarks_of(config)
+    runs = runs_of(recipe, config, scale, found, ways)
+    changes = [*changes_of(overrides), *changed_starts]
+    here = provenance()
+    machine = {**machine_of(config), "git": here["git"], "started": here["started"]}
+    documents = []
+    for view in views:
+        own = _runs_of_view(view, runs)
+        document = described(
+            view,
+            recipe,
+            scale,
+            READERS[view.reader](found),
+            configuration=config.portable(),
+            runs=own,
+            machine=machine,
+            changes=changes,
+            failed=failed,
+            weak=hardly_learnt(found, view.arm) if own else {},
+            undefined=undefined_runs(found) if view.reader in SHOW_DISSOCIATION else {},
+            data=notes,
+        )
+        file = table_file(output, view.name, scale, changed=bool(changes))
+        write_json(file.with_suffix(".json"), document)
+        if view.figure:
+            about = f"{scale}, changed by --set" if changes else scale
+            drawn = draw_view(document["view"], document["ours"], about)
+            save(drawn, file.with_suffix(".svg"))
+        write_text(file.with_suffix(".md"), as_markdown(document))
+        report("reproduced", {"document": document, "file": file.with_suffix(".md")})
+        documents.append(document)
+    if failed:
+        raise RunError(f"{recipe.name}: {len(failed)} runs failed, the tables are without them")
+    return documents
+
+
+def limits(recipe: Recipe, scale: str, output: Path, overrides: list[str], limit: int) -> list[str]:
+    """What cuts the recipe's tasks (or those given instead of them)."""
+    tasks = configured(recipe, scale, output, overrides)[0].tasks
+    cut = f"{{ train = {limit}, validation = {limit}, test = {limit} }}"
+    return [f"tasks.{place}.limit={cut}" for place in range(len(tasks))]
+
+
+def _read_data(config: Config, base: Path, *, given: bool) -> list[str]:
+    """Where the data here are fewer than the official ones: it belongs to the table. Datasets by
+    name need a folder or the hub: better said now than by every run."""
+    from brodmann.pipeline.train import tasks_of
+
+    try:
+        tasks = tasks_of(config, base)
+    except InputError as error:
+        raise InputError(str(error) if given else f"{error}; datasets: --data-dir FOLDER") from None
+    return [note for task in tasks for note in task.notes if FEWER in note]
+
+
+def check_needs(recipe: Recipe, scale: str, output: Path) -> list[str]:
+    """What the recipe starts from must be there; where it was made with changed settings, that is a
+    change of this recipe too."""
+    changed = []
+    for needed in recipe.starts_from(scale):
+        settings = configured(find(needed)[0], scale, output, [])[0]
+        if not _is_there(settings):
+            words = f"`brodmann reproduce {needed}{' --scale paper' if scale == 'paper' else ''}`"
+            raise InputError(f"{recipe.name} starts from {needed}: {words}")
+        if not _is_the_recipes_own(settings):
+            changed.append(f"the starts: {needed} was run with other settings")
+    return changed
+
+
+def _is_the_recipes_own(config: Config) -> bool:
+    """Whether what is there was run with the recipe's own settings."""
+    if config.grid is not None:
+        found = {cell["fingerprint"] for cell in done_cells(config.folder)}
+        return found <= {cell.fingerprint for cell in cells_of(config)}
+    expected = {config.fingerprint()}
+    if config.compare is not None:
+        seeds = config.compare.seeds or [config.seed]
+        arms = config.compare.arms
+        expected = {arm_config(config, arm, s).fingerprint() for arm in arms for s in seeds}
+    paths = config.folder.glob("**/provenance.json")
+    return all(read_json(path).get("fingerprint") in expected for path in paths)
+
+
+def _that_can_be_made(views: list[View], config: Config, report: Any) -> list[View]:
+    """Figure 3 of Li et al. needs brain data: better said before anything is trained."""
+    measured = config.folder / "similarity.json"
+    if measured.is_file() and "cnm" in read_json(measured):
+        return views
+    lacking = [view for view in views if view.reader == "link_cnm"]
+    if not lacking:
+        return views
+    words = f"{lacking[0].name}: {voxels_needed(str(config.folder))}"
+    if len(lacking) == len(views):
+        raise InputError(words)
+    report("note", {"text": words})
+    return [view for view in views if view not in lacking]
+
+
+def _runs_of_view(view: View, runs: dict[str, str]) -> dict[str, str]:
+    if view.relate and not takes_training(view.relate):
+        return {}  # from the data alone
+    return {k: v for k, v in runs.items() if not view.arm or k.startswith(view.arm)}
+
+
+def ways_of(recipe: Recipe, views: list[View]) -> tuple[str, ...]:
+    """Of relating tasks, those that these views show; the others may take trainings."""
+    if any(not view.relate for view in views):
+        return recipe.relate
+    return tuple(by for by in recipe.relate if any(by in view.relate for view in views))
+
+
+def undefined_runs(found: dict[str, Any]) -> dict[str, str]:
+    """Run → why its D is undefined: cells of a grid, or runs of a comparison."""
+    reasons = {
+        cell["label"]: reasons_in_words(cell["dissociation"]["undefined"])
+        for cell in [*found.get("cells", []), *found.get("joint", []), *found.get("dual", [])]
+        if cell["state"] == "done"
+        and cell.get("dissociation")
+        and mean_dissociation(cell["dissociation"]) is None
+    }
+    for arm in (found.get("arms") or {}).values():
+        reasons |= arm.get("undefined") or {}
+    return reasons
+
+
+def changes_of(overrides: list[str]) -> list[str]:
+    """What makes it another experiment than the recipe's."""
+    harmless = ("data_dir=", "threads=")
+    return [override for override in overrides if not override.startswith(harmless)]
+
+
+def _is_there(config: Config) -> bool:
+    """Whether another recipe has left something to start from: a run, arms, a finished cell."""
+    if config.grid is not None:
+        return (config.folder / "grid.json").is_file() and bool(done_cells(config.folder))
+    return config.folder.is_dir()
+
+
+def configured(
+    recipe: Recipe, scale: str, output: Path, overrides: list[str]
+) -> tuple[Config, Path]:
+    """The recipe's configuration at a scale, with changes on top."""
+    if scale not in SCALES:
+        raise InputError(f"--scale {scale}: expected one of {', '.join(SCALES)}")
+    values = tomllib.loads(recipe.path.read_text(encoding="utf-8"))
+    del values["recipe"]
+    values["output"] = str(output)
+    if scale == "paper":
+        values["name"] = f"{values['name']}-paper"
+        for task in values["tasks"]:
+            if isinstance(task, dict):
+                task.pop("limit", None)
+        for key, value in recipe.at_paper_scale.items():
+            set_value(values, key, value, f"{recipe.name}: {key}")
+    _starts_there(values, output, "-paper" if scale == "paper" else "")
+    for override in overrides:
+        key = override.partition("=")[0]
+        if key == "output":
+            raise InputError(f"--set {override}: tables and runs go to --output FOLDER")
+        if key.partition(".")[0] == "recipe":
+            raise InputError(f"--set {override}: what a recipe says of itself cannot be changed")
+        apply_override(values, override)
+    return checked_config(values, f"recipe {recipe.name}", Path.cwd())
+
+
+def _starts_there(values: dict[str, Any], output: Path, suffix: str) -> None:
+    """Recipes name the runs they start from as runs/NAME/…: of this output and scale."""
+
+    def moved(start: str) -> str:
+        _, name, *rest = Path(start).parts
+        return str(Path(output, name.removesuffix(suffix) + suffix, *rest))
+
+    if "transfer" in values:
+        starts = values["transfer"]["starts"]
+        values["transfer"]["starts"] = {name: moved(start) for name, start in starts.items()}
+    if "adapt" in values:
+        values["adapt"]["start"] = moved(values["adapt"]["start"])
+    for case in values.get("grid", {}).get("cases", ()):  # students of other recipes' models
+        if "distill.teacher" in case:
+            case["distill.teacher"] = moved(case["distill.teacher"])
+
+
+def titles_of(recipe: Recipe, scale: str, output: Path) -> dict[str, str]:
+    """The recipe's own words for the cases of its grid; cases of somebody else's have none."""
+    others = scale == "paper" and recipe.titles_at_paper_scale
+    titles = recipe.titles_at_paper_scale if others else recipe.titles
+    if not titles:
+        return {}
+    cells = cells_of(configured(recipe, scale, output, [])[0])
+    cases = list(dict.fromkeys(case_key(cell.varied) for cell in cells))
+    return dict(zip(cases, titles, strict=True))
+
+
+def benchmarks_of(config: Config) -> dict[str, list[str]]:
+    """Tasks by the collection that the catalogue has them in; a recipe with one has no need."""
+    found: dict[str, list[str]] = {}
+    for task in config.tasks:
+        use = task if isinstance(task, str) else task.use or ""
+        if "/" in use and not use.endswith(".toml"):
+            found.setdefault(use.partition("/")[0], []).append(task_name(task))
+    return found if len(found) > 1 else {}
+
+
+def runs_of(
+    recipe: Recipe, config: Config, scale: str, found: dict[str, Any], ways: tuple[str, ...]
+) -> dict[str, str]:
+    """The runs that the numbers come from, each with the fingerprint of its configuration."""
+    runs: dict[str, str] = {}
+    if recipe.statistics or (ways and not takes_training(ways)):
+        return runs  # from the data alone
+    if config.grid is not None:
+        done = [cell for cell in found["cells"] if cell["state"] == "done"]
+        runs = {cell["label"]: cell["fingerprint"] for cell in done}
+    elif config.compare is not None:
+        runs = {
+            f"{arm}, seed {seed}": arm_config(config, arm, seed).fingerprint()
+            for arm in config.compare.arms
+            for seed in config.compare.seeds or [config.seed]
+        }
+    else:
+        runs = {config.name: config.fingerprint()}
+    if "pairs" in ways:
+        summary = read_json(Path(config.output) / f"{config.name}-pairs" / "grid.json")
+        runs = {cell["label"]: cell["fingerprint"] for cell in summary["cells"]}
+    for cell in found.get("dual", []):
+        runs[f"pairs: {cell['label']}"] = cell["fingerprint"]
+    for needed in recipe.starts_from(scale):
+        other = find(needed)[0]
+        settings = configured(other, scale, Path(config.output), [])[0]
+        if settings.grid is not None:  # whose runs stand with those of all grids
+            cells = done_cells(settings.folder)
+            runs |= {f"{needed}: {cell['label']}": cell["fingerprint"] for cell in cells}
+        starts = config.transfer.starts.values() if config.transfer is not None else ()
+        for path in sorted(settings.folder.glob("**/provenance.json")):
+            if starts and path.parent.name not in {Path(start).name for start in starts}:
+                continue
+            runs[f"{needed}: {path.parent.name}"] = read_json(path).get("fingerprint", "")
+    return runs
+
+
+def run_recipe(
+    recipe: Recipe,
+    config: Config,
+    base: Path,
+    report: Any,
+    engine: Engine | None,
+    retries: int,
+    ways: tuple[str, ...],
+    views: list[View],
+) -> dict[str, Any]:
+    """By the command that its configuration is for; what that command gives."""
+    if recipe.statistics:
+        return statistics_of(recipe, config, base, views)
+    if recipe.relate:
+        return related(recipe, config, base, report, ways)
+    if config.compare is not None:
+        found = {**run_arms(config, base, report), "folder": config.folder}
+        found["splits"] = {
+            arm: [read_json(config.folder / run / "metrics.json")["splits"] for run in one["runs"]]
+            for arm, one in found["arms"].items()
+        }
+        return found
+    if config.meta is not None:
+        from brodmann.studies.meta_learning import meta
+
+        return meta(config, base, report)
+    if config.transfer is not None:
+        from brodmann.studies.transfer import transfer
+
+        return transfer(config, base, report)
+    summary = run_grid(config, base, report, engine=engine, retries=retries)
+    return {**summary, "output": config.output}

@@ -1,0 +1,1 @@
+"""Many runs from one configuration: grids, comparisons, transfer, meta-learning, plans."""

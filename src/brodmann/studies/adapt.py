@@ -1,0 +1,250 @@
+"""New tasks for a trained model: every start scored before any training, then training from one.
+
+The trained model keeps its tasks, which are scored before and after; what was learnt goes into a
+run folder of its own. With `shares` the training is done once for each share of the data, always
+from the start; the run's own model is that of the largest.
+"""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+from brodmann.analysis.statistics import bootstrap_interval
+from brodmann.config import AdaptSection, Config, load_config
+from brodmann.data.draws.shares import with_share
+from brodmann.data.outcomes import outcomes, resampled_scores
+from brodmann.data.tasks import Task, TaskSpec
+from brodmann.errors import InputError
+from brodmann.files import Array, read_json, write_json
+from brodmann.pipeline.evaluate import RESAMPLES, evaluate_in
+from brodmann.pipeline.finished import has_whole_model, save_finished
+from brodmann.pipeline.run import one_process
+from brodmann.pipeline.run_folder import check_folder, opened, timed, trained_model
+from brodmann.pipeline.train import check_methods, tasks_of
+
+FILE = "adaptation.json"
+
+
+def adapt(config: Config, base: Path, report: Any) -> dict[str, Any]:
+    """Zero-shot scores of every start, then (unless asked not to) training from the chosen one."""
+    from brodmann.models.saving import weights_digest
+    from brodmann.training.checkpoints.checkpoint import clear_checkpoints
+
+    section = config.adapt
+    if section is None:
+        raise InputError('no [adapt] table: add one, for example start = "runs/trained"')
+    one_process("adapt")
+    check_methods(config, "adapt")
+    model = trained_model(section.start)
+    report("stage", {"text": "reading tasks"})
+    tasks = tasks_of(config, base)
+    report("tasks", {"tasks": tasks})
+    fingerprint = weights_digest(model.state_dict())
+    for task in tasks:
+        if task.name in model.specs:
+            raise InputError(
+                f"{section.start}: already has a task '{task.name}': give the new one a name"
+            )
+    given = config.model.model_fields_set
+    if given or config.specialize is not None:
+        what = f"model.{min(given)}" if given else "specialize"
+        raise InputError(f"[adapt]: {what}: a new task takes its model from the trained one")
+    with_tasks(model, tasks, section)  # what can be wrong with the start, before any measurement
+    shares = {
+        share: [with_share(task, share, config.data_seed) for task in tasks]
+        for share in sorted(section.shares or [1.0])
+    }
+    check_folder(config, tasks)
+    with opened(config, tasks) as folder:
+        result = read_json(folder / FILE) if (folder / FILE).is_file() else {}
+        if result and result["start"] != fingerprint:
+            raise InputError(f"{folder}: started from another model: set another name")
+
+        def keep(**found: Any) -> dict[str, Any]:
+            result.update(found)
+            write_json(folder / FILE, result)
+            return result
+
+        if not result:
+            keep(**_zero_shot(folder, model, tasks, fingerprint, section.head))
+        report("zero-shot", {"result": result})
+        if not section.train:
+            return result
+        old = _old_tasks(Path(section.start), model, report)
+        *smaller, largest = shares
+        for share in smaller:
+            if _percent(share) not in result.get("shares", {}):
+                place = folder / "shares" / f"{share:g}"
+                report("stage", {"text": f"training with {_percent(share)} of the data"})
+                with timed(folder, "smaller shares"):
+                    learnt = _trained(model, shares[share], config, section, place, report)
+                row = _row(shares[share], _primary(_judged(learnt, tasks, config), tasks))
+                keep(shares={**result.get("shares", {}), _percent(share): row})
+                clear_checkpoints(place)  # nobody goes on from a share's model
+        if not has_whole_model(folder, report):
+            with timed(folder, "training"):
+                learnt = _trained(model, shares[largest], config, section, folder, report)
+            save_finished(learnt, folder, config)
+        if "scores" not in result:
+            keep(scores=evaluate_in(folder, config, tasks, report)["splits"])
+        if section.shares and _percent(largest) not in result.get("shares", {}):
+            judged = result["scores"]["validation"]
+            row = _row(shares[largest], {t.name: judged[t.name]["score"] for t in tasks})
+            keep(shares={**result.get("shares", {}), _percent(largest): row})
+        if old and not result.get("old", {}).get("after"):
+            report("stage", {"text": "scoring the old tasks before and after"})
+            keep(old=_before_and_after(model, trained_model(str(folder)), old, config))
+        report("adapted", {"result": result})
+    return result
+
+
+def adapt_cell(config: Config, base: Path, report: Any) -> dict[str, Any]:
+    """`[adapt]` as a cell of a grid."""
+    found = adapt(config, base, report)
+    kept = ("metrics", "head", "zero_shot", "shares", "old")
+    return {
+        "splits": found.get("scores", {"validation": {}}),
+        "adaptation": {key: found[key] for key in kept if key in found},
+    }
+
+
+def with_tasks(model: Any, tasks: list[Task], section: AdaptSection) -> Any:
+    """A copy of the trained model that has the new tasks and trains what is asked for."""
+    new = copy.deepcopy(model)
+    for task in tasks:
+        new.add_task(task, like=start_like(section.like, task.name), head=section.head)
+    if section.free:
+        if section.frozen:
+            raise InputError("[adapt]: free = true trains everything, frozen = true nothing old")
+        new.requires_grad_(True)
+    if section.frozen:
+        new.train_only(*(task.name for task in tasks))
+        if not any(parameter.requires_grad for parameter in new.parameters()):
+            raise InputError(
+                "[adapt]: frozen = true leaves nothing to train: the new tasks share their output "
+                "heads with known ones: set frozen = false, or give them heads of their own"
+            )
+    return new
+
+
+def start_like(like: str | dict[str, str], task: str) -> str:
+    """The start of one new task: the same for all of them, or its own."""
+    if isinstance(like, str):
+        return like
+    if task not in like:
+        raise InputError(f"[adapt]: like: no start for the task '{task}': add one, or give a name")
+    return like[task]
+
+
+def _trained(
+    model: Any, tasks: list[Task], config: Config, section: AdaptSection, folder: Path, report: Any
+) -> Any:
+    from brodmann.training.fit import fit
+
+    learner = with_tasks(model, tasks, section)
+    if config.training.gradient_checkpointing:
+        learner.enable_gradient_checkpointing()
+    options = config.training.model_dump(exclude={"gradient_checkpointing"})
+    options |= {"seed": config.seed, "trackers": config.trackers}
+    fit(learner, tasks, folder=folder, report=report, **options)
+    return learner
+
+
+def _zero_shot(
+    folder: Path, model: Any, tasks: list[Task], fingerprint: str, head: str
+) -> dict[str, Any]:
+    from brodmann.measuring.zero_shot import starts_alike, zero_shot
+
+    with timed(folder, "zero-shot"):
+        found = {task.name: zero_shot(model, task, head=head) for task in tasks}
+    return {
+        "start": fingerprint,
+        "backbone": model.settings.backbone,
+        "architecture": model.settings.architecture,
+        "head": head,
+        "alike": starts_alike(model, head),  # every start is the same model
+        "metrics": {task.name: task.spec.metric for task in tasks},
+        "zero_shot": found,
+    }
+
+
+def _old_tasks(start: Path, model: Any, report: Any) -> list[Task]:
+    """The trained model's own tasks, as its run read them.
+
+    A start that was itself adapted has the tasks of its own start as well. Where the data of old
+    tasks are not known (a model without its run), a note says that they are not scored.
+    """
+    found: dict[str, Task] = {}
+    if start.name == "model":
+        start = start.parent
+    if not (start / "config.toml").is_file():
+        report(
+            "note",
+            {"text": f"old tasks are not scored: {start / 'config.toml'}: no such file, so where "
+                     "their data are is not known"},
+        )  # fmt: skip
+    seen: set[Path] = set()
+    while (start / "config.toml").is_file() and start.resolve() not in seen:
+        seen.add(start.resolve())
+        try:
+            config, base = load_config(start)
+            read = tasks_of(config, base)
+        except InputError as error:
+            report("note", {"text": f"old tasks are not scored: {error}"})
+            break
+        found |= {task.name: task for task in read if task.name in model.specs}
+        if config.adapt is None:
+            break
+        start = Path(config.adapt.start)
+    return list(found.values())
+
+
+def _before_and_after(start: Any, learnt: Any, tasks: list[Task], config: Config) -> dict[str, Any]:
+    """The old tasks' scores with both models, and intervals of the change (paired bootstrap)."""
+    before, after = (_judged(model, tasks, config) for model in (start, learnt))
+    intervals = {}
+    for task in tasks:
+        both = [
+            outcomes(found[task.name].predictions, task.splits["validation"], task.spec)
+            for found in (before, after)
+        ]
+        intervals[task.name] = list(change_interval(both[0], both[1], task.spec))
+    return {
+        "metrics": {task.name: task.spec.metric for task in tasks},
+        "before": _primary(before, tasks),
+        "after": _primary(after, tasks),
+        "interval": intervals,
+    }
+
+
+def change_interval(before: Array, after: Array, spec: TaskSpec) -> tuple[float, float]:
+    """Of after minus before, both scored on the same resamples of the examples."""
+    return bootstrap_interval(
+        lambda weights: (
+            resampled_scores(after, weights, spec) - resampled_scores(before, weights, spec)
+        ),
+        len(before),
+        resamples=RESAMPLES,
+        seed=0,
+    )
+
+
+def _judged(model: Any, tasks: list[Task], config: Config) -> Any:
+    """task → its evaluation on the validation split."""
+    from brodmann.models.evaluation import evaluate
+
+    training = config.training
+    size, precision = training.evaluation_batch_size, training.precision
+    return evaluate(model, tasks, batch_size=size, precision=precision)
+
+
+def _primary(found: Any, tasks: list[Task]) -> dict[str, float]:
+    return {task.name: found[task.name].scores[task.spec.metric] for task in tasks}
+
+
+def _row(tasks: list[Task], scores: dict[str, float]) -> dict[str, Any]:
+    return {"examples": {t.name: len(t.splits["train"]) for t in tasks}, "scores": scores}
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:g} %"

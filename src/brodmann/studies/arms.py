@@ -1,0 +1,103 @@
+"""Baselines in one command: every way of training of `[compare]`, over its seeds, side by side.
+
+Arms: `single` (an encoder of its own for every task), `multi` (plain multi-task training), `iat`
+and its variants `random`, `ticket_share` and `prune`; and those of MESH's Table I: `random_only`
+(random heads train, from the first step), `off_least` and `off_random` (`multi` with heads switched
+off), `off_least_tuned` (then trained once more), `off_least_ticket_share` (from the pretrained
+weights, the least important off, the most important trained). Every arm is an ordinary run in
+`output/name/<arm>-seed<seed>`; finished ones are skipped, stopped ones go on. Arms that are plain
+training until the switch go on from `multi`'s checkpoint there, to the same bits.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from brodmann.config import Config, SpecializeSection
+from brodmann.data.description import checked
+from brodmann.errors import InputError
+from brodmann.pipeline.run import one_process, run
+from brodmann.pipeline.train import check_methods
+from brodmann.studies.compare import compare_runs
+
+VARIANTS = {"iat": "important", "random": "random", "prune": "prune"}  # all but the switch is multi
+FROM_THE_START = {
+    "ticket_share": "ticket_share",
+    "off_least_ticket_share": "ticket_share",
+    "random_only": "random",
+}
+OFF: dict[str, dict[str, Any]] = {  # chosen by `multi`'s map of heads
+    "off_least": {"order": "least", "train": False},
+    "off_random": {"order": "random", "train": False},
+    "off_least_tuned": {"order": "least"},
+    "off_least_ticket_share": {"order": "least", "start": False},
+}
+
+
+def run_arms(
+    config: Config,
+    base: Path,
+    report: Any,
+    *,
+    baseline: str | None = None,
+    to: Path | None = None,
+) -> dict[str, Any]:
+    """Train and measure what is not there yet, then compare with `multi` (or the first arm)."""
+    from brodmann.training.checkpoints.checkpoint import clear_branches
+
+    if config.compare is None:
+        raise InputError('no [compare] table: add one, for example arms = ["multi", "iat"]')
+    one_process("compare", trains=True)
+    arms = config.compare.arms
+    if baseline is not None and baseline not in arms:
+        raise InputError(f"no arm '{baseline}': there are {', '.join(arms)}")
+    for arm in arms:
+        if arm in OFF and "multi" not in arms:
+            raise InputError(f"[compare]: '{arm}' switches off heads of 'multi': add that arm")
+    seeds = config.compare.seeds or [config.seed]
+    for arm in arms:  # what is wrong with the last arm is said before the first one trains
+        check_methods(arm_config(config, arm, seeds[0]))
+    folders: dict[str, list[Path]] = {arm: [] for arm in arms}
+    special = config.specialize or SpecializeSection.model_construct()
+    for seed in seeds:
+        shared = None
+        for arm in sorted(arms, key=lambda arm: arm != "multi"):  # the others branch from it
+            settings = arm_config(config, arm, seed)
+            report("arm", {"arm": arm, "seed": seed})
+            run(
+                settings,
+                base,
+                report,
+                branch_at=[special.delta] if arm == "multi" else (),
+                branch_from=shared if arm in VARIANTS else None,
+                heads=arm != "single" and arm not in OFF,  # nothing to separate, or to choose
+            )
+            if arm == "multi":
+                shared = settings.folder
+            folders[arm].append(settings.folder)
+    if not config.keep_checkpoints:  # every arm is trained: nobody goes on from there any more
+        for folder in folders.get("multi", []):
+            clear_branches(folder)
+    usual = "multi" if "multi" in arms else arms[0]
+    return compare_runs(folders, report, baseline=baseline or usual, to=to or config.folder)
+
+
+def arm_config(config: Config, arm: str, seed: int) -> Config:
+    """The configuration of one run of one arm."""
+    values = config.resolved()
+    values.pop("compare", None)
+    values.pop("grid", None)
+    special = values.pop("specialize", {})
+    values["tasks"] = config.given_tasks()
+    if arm == "single":  # every encoder sees its own data as often as in a run of its own
+        values["model"] |= {"architecture": "single", "parameters": {}}  # of the other architecture
+        values["training"] |= {"sampling": "proportional", "sampling_parameters": {}}
+    variant = (VARIANTS | FROM_THE_START).get(arm)
+    if variant is not None:
+        values["specialize"] = {**special, "variant": variant}
+    if arm == "random_only":
+        values["specialize"]["delta"] = 1.0
+    if arm in OFF:
+        alpha = special.get("alpha", SpecializeSection.model_construct().alpha)
+        values["off"] = {"by": str(config.folder / f"multi-seed{seed}"), "alpha": alpha, **OFF[arm]}
+    values |= {"seed": seed, "output": str(config.folder), "name": f"{arm}-seed{seed}"}
+    return checked(Config, values, f"[compare] {arm}")

@@ -1,0 +1,144 @@
+"""A trained teacher → a small student in a run folder of its own, like any other run."""
+
+from pathlib import Path
+from typing import Any
+
+from brodmann.config import Config, ModelSection
+from brodmann.errors import InputError
+from brodmann.files import read_json, write_json
+from brodmann.pipeline.evaluate import evaluate_in
+from brodmann.pipeline.finished import has_whole_model, save_finished
+from brodmann.pipeline.prune import beside
+from brodmann.pipeline.run import measure_heads, one_process
+from brodmann.pipeline.run_folder import check_folder, opened, trained_model
+from brodmann.pipeline.train import check_methods, tasks_of
+
+FILE = "distillation.json"
+CELLS = "cells"  # beside a grid's folder: its runs
+
+
+def distill(config: Config, base: Path, report: Any) -> dict[str, Any]:
+    """Train the student (or go on with it), score both, say what it costs and saves."""
+    from brodmann.models.multitask import MultiTaskModel
+    from brodmann.models.saving import weights_digest
+    from brodmann.training.methods.distillation import PHASES, specialized_phase
+    from brodmann.training.methods.distillation import distill as train_student
+    from brodmann.training.methods.iat import IAT, check_specialization
+    from brodmann.training.methods.students import make_student
+
+    section = config.distill
+    if section is None:
+        raise InputError('no [distill] table: add one, for example teacher = "runs/large"')
+    one_process("distill")
+    check_methods(config, "distill")
+    if config.training.gradient_checkpointing:
+        raise InputError("[distill]: gradient_checkpointing: a student takes its model as it is")
+    report("stage", {"text": "reading tasks"})
+    tasks = tasks_of(config, base)
+    report("tasks", {"tasks": tasks})
+    source = teacher_folder(section.teacher, [task.name for task in tasks], config.seed)
+    teacher = trained_model(source)
+    _check_model(config, teacher)
+    for task in tasks:
+        known = teacher.spec(task.name)
+        if (known.kind, known.labels) != (task.spec.kind, task.spec.labels):
+            raise InputError(f"{source}: its task '{task.name}' has another kind or other labels")
+    missing = [name for name in teacher.specs if name not in {task.name for task in tasks}]
+    if missing:
+        raise InputError(f"{source}: the teacher's task '{missing[0]}' is not among the tasks")
+    # What can be wrong with the student, before anything is written.
+    special = None if config.specialize is None else IAT(**config.specialize.model_dump())
+    specialized_phase(special, section.layer_epochs, section.prediction_epochs)
+    student = make_student(teacher, section.student)
+    if special is not None:
+        check_specialization(student, special)
+    del student
+    check_folder(config, tasks)
+    with opened(config, tasks) as folder:
+        if not has_whole_model(folder, report, phase=PHASES[-1]):
+            options = config.training.model_dump(exclude={"gradient_checkpointing", "epochs"})
+            if special is not None:
+                options["specialize"] = special
+            small = train_student(
+                teacher,
+                tasks,
+                section.student,
+                layer_epochs=section.layer_epochs,
+                prediction_epochs=section.prediction_epochs,
+                temperature=section.temperature,
+                seed=config.seed,
+                folder=folder,
+                report=report,
+                trackers=config.trackers,
+                **options,
+            )
+            write_json(folder / FILE, {"teacher": weights_digest(teacher.state_dict())})
+            save_finished(small, folder, config, phases=PHASES)
+        small = MultiTaskModel.from_pretrained(folder / "model")
+        _check_student(folder, small, teacher, section.student)
+        evaluate_in(folder, config, tasks, report)
+        result = {
+            "folder": str(folder / "model"),
+            "teacher": weights_digest(teacher.state_dict()),
+            "student": section.student,
+            **beside(teacher, small, tasks, config)[0],
+        }
+        write_json(folder / FILE, result)
+    report("distilled", result)
+    return result
+
+
+def distill_cell(config: Config, base: Path, report: Any, *, heads: bool = True) -> dict[str, Any]:
+    """`[distill]` as a cell of a grid: a student in place of a trained model."""
+    distill(config, base, report)
+    tasks = tasks_of(config, base)
+    with opened(config, tasks) as folder:
+        document = read_json(folder / "metrics.json")
+        return measure_heads(folder, config, tasks, report, document, heads)
+
+
+def teacher_folder(name: str, tasks: list[str], seed: int) -> str:
+    """The teacher's run: as named, or the cell of a grid that trained the same tasks (and, where
+    the grid has several seeds, this one)."""
+    path = Path(name.replace("{seed}", str(seed)))
+    if not (path / "grid.json").is_file():
+        return str(path)
+    done = [cell for cell in read_json(path / "grid.json")["cells"] if cell["state"] == "done"]
+    alike = [cell for cell in done if sorted(cell["splits"]["validation"]) == sorted(tasks)]
+    same = [cell for cell in alike if cell["varied"].get("seed", seed) == seed]
+    if len(same) != 1:
+        raise InputError(
+            f"{path}: {len(same)} finished runs of {', '.join(tasks)} with seed {seed} there, "
+            "expected one to be the teacher"
+        )
+    return str(path.parent / CELLS / same[0]["fingerprint"])
+
+
+def _check_model(config: Config, teacher: Any) -> None:
+    """Settings of a model that are not the teacher's would be ignored in silence."""
+    usual = ModelSection.model_construct()
+    for key in sorted(config.model.model_fields_set - {"backbone"}):
+        asked = getattr(config.model, key)
+        own = getattr(teacher.settings, key, None)
+        if asked not in (own, getattr(usual, key)):
+            raise InputError(
+                f"[distill]: model.{key} = {asked!r}: a student takes its model from its teacher"
+                + (f", which has {own!r}" if own is not None else "")
+            )
+
+
+def _check_student(folder: Path, small: Any, teacher: Any, student: Any) -> None:
+    """What is in the folder is what was asked for, from this very teacher."""
+    from brodmann.models.saving import weights_digest
+
+    path = folder / FILE
+    known = read_json(path).get("teacher") if path.is_file() else None
+    if known != weights_digest(teacher.state_dict()):
+        raise InputError(f"{folder}: its model is no student of this teacher: set another name")
+    if isinstance(student, str):
+        if small.settings.backbone != student:
+            raise InputError(f"{folder}: its model began as {small.settings.backbone}")
+        return
+    for name, value in student.items():
+        if getattr(small.config, name) != value:
+            raise InputError(f"{folder}: its model has {name} = {getattr(small.config, name)}")

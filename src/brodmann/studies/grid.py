@@ -1,0 +1,111 @@
+"""Many runs from one configuration, one after the other or (an engine) elsewhere.
+
+A `[grid]` table becomes cells, each an ordinary run whose folder is named by the fingerprint of
+its configuration: `output/cells/<fingerprint>`. So nothing is trained twice, not even by two
+grids; what is finished is skipped; a cell that fails is shown and does not stop the rest; and an
+interrupted study goes on where it was. Cells that differ only in how they specialize (plain and
+IAT, or several δ) share their first steps. One small JSON a cell in `output/name/` holds its
+numbers.
+"""
+
+import contextlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from brodmann.analysis.seed_groups import differences, over_seeds
+from brodmann.config import Config, to_toml
+from brodmann.errors import InputError
+from brodmann.files import locked, read_json, write_json, write_text
+from brodmann.pipeline.run import one_process
+from brodmann.pipeline.run_folder import only_relevance
+from brodmann.pipeline.train import check_methods, tasks_of
+from brodmann.studies.cells import Branch, Cell, cells_of, shared_beginnings
+from brodmann.studies.work import Engine, Watch, Work, in_order
+
+
+def run_grid(
+    config: Config,
+    base: Path,
+    report: Callable[[str, dict[str, Any]], None],
+    *,
+    engine: Engine | None = None,
+    retries: int = 0,
+) -> Any:
+    """Run what is not finished; the summary of all cells.
+
+    `engine` runs cells elsewhere; cells that fail are tried again so many times. What is wrong with
+    a method, a backbone, a task or the engine is said before anything runs or is written.
+    """
+    from brodmann.models.backbone.load import check_backbone
+    from brodmann.training.checkpoints.checkpoint import clear_branches
+
+    one_process("grid", trains=True)
+    cells = cells_of(config)
+    folder = config.folder
+    own = (folder / "grid.toml").is_file() or only_relevance(folder)
+    if (folder / "config.toml").is_file() and not own:
+        raise InputError(f"{folder}: holds a run: give the grid another name")
+    assert config.grid is not None
+    heads = config.grid.heads
+    for cell in cells:
+        check_methods(cell.config, cell.command)
+    trained = [cell for cell in cells if cell.command == "run"]  # others have a model already
+    for backbone in dict.fromkeys(cell.config.model.backbone for cell in trained):
+        check_backbone(backbone)
+    branches = shared_beginnings(cells)
+    works = []
+    for number, cell in enumerate(cells):
+        data = _data_fingerprints(cell.config, base)  # says what cannot be read
+        branch = branches.get(cell.fingerprint, Branch())
+        works.append(Work(cell, number, len(cells), folder, base, heads, data, branch))
+    waiting = [work for work in works if not work.is_finished()]
+    with contextlib.ExitStack() as stack:
+        execute = stack.enter_context((engine or in_order)(report)) if waiting else None
+        stack.enter_context(locked(folder))
+        write_text(folder / "grid.toml", to_toml(config.resolved()))
+        left = {work.number for work in waiting}
+        for work in works:
+            if work.number not in left:
+                report("cell", work.facts("there"))
+        for _ in range(1 + retries):
+            if execute is None or not waiting:
+                break
+            watch = Watch(waiting)
+            # Those that others start from come first; on many machines the others wait for them.
+            for wave in (True, False):
+                now = [work for work in waiting if (work.branch.start is None) is wave]
+                if now:
+                    execute(now, watch)
+            waiting = [work for work in waiting if not work.is_finished()]
+        if not waiting:  # who failed may be tried again from there
+            for branch in branches.values():
+                if branch.start is not None:
+                    clear_branches(branch.start)
+        summary = summarised(folder, cells)
+        write_json(folder / "grid.json", summary)
+        report("grid", {"summary": summary, "folder": folder})
+        return summary
+
+
+def _data_fingerprints(config: Config, base: Path) -> dict[str, str]:
+    """Of the tasks as they are now."""
+    return {task.name: task.fingerprint() for task in tasks_of(config, base)}
+
+
+def summarised(folder: Path, cells: list[Cell]) -> dict[str, Any]:
+    """All cells, mean and spread over those that differ in their seed alone, and the paired
+    differences between such groups."""
+    rows = [read_json(folder / f"{cell.fingerprint}.json") for cell in cells]
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        apart = {key: value for key, value in row["varied"].items() if key != "seed"}
+        key = " ".join(["+".join(apart.pop("tasks")), *(f"{k}={v}" for k, v in apart.items())])
+        groups.setdefault(key, []).append(row)
+    found = {key: over_seeds(members) for key, members in groups.items()}
+    return {
+        "cells": [{k: v for k, v in row.items() if k != "schema_version"} for row in rows],
+        "over_seeds": {key: value for key, value in found.items() if value is not None},
+        "differences": differences(groups),
+        "failed": [row["label"] for row in rows if row["state"] == "failed"],
+    }

@@ -1,0 +1,362 @@
+"""Meta-learning over pairs of task and language: train a start, test it on pairs it never saw.
+
+In the run folder: `seed-N/meta` and `seed-N/multitask` with their models and checkpoints,
+`meta.jsonl` with a row a measurement, `meta.json` with what they come to, and `model/`, the start
+that the first seed has learnt, for every other command.
+"""
+
+import copy
+import json
+import math
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from brodmann.config import Config, MetaSection
+from brodmann.data.tasks import Task
+from brodmann.errors import InputError, Interrupted, did_you_mean
+from brodmann.files import append_lines, read_json, read_lines, write_json, write_text
+from brodmann.pipeline.run import one_process
+from brodmann.pipeline.run_folder import check_folder, machine_of, opened, timed
+from brodmann.pipeline.train import build_model, check_methods, tasks_of
+from brodmann.results import LOWER_IS_BETTER, share_of
+from brodmann.studies.meta_summary import META, MULTITASK, PRETRAINED, summary
+
+ROWS = "meta.jsonl"
+FILE = "meta.json"
+RATES = "rates.json"
+OUTER = {"draws", "unseen", "tuning", "seeds", "shots", "curve", "rates", "against"}
+OUTER |= {"off", "off_before"}
+
+
+def meta(config: Config, base: Path, report: Any) -> dict[str, Any]:
+    """Meta-train, train what it is compared with, adapt all of them to the unseen pairs."""
+    from brodmann.models.backbone.anatomy import head_shape
+    from brodmann.models.saving import is_model_folder
+    from brodmann.training.meta.trainer import Meta, episode_sources
+    from brodmann.training.meta.unseen import support_of
+    from brodmann.training.stopping import StopSignals
+
+    section = config.meta
+    if section is None:
+        raise InputError('no [meta] table: add one, for example unseen = ["sentiment-es"]')
+    one_process("meta", trains=True)
+    settings = Meta(**section.model_dump(exclude=OUTER))
+    _check(config, section)
+    report("stage", {"text": "reading tasks"})
+    tasks = {task.name: task for task in tasks_of(config, base)}
+    seen, unseen, tuning = divided(section, tasks)
+    report("tasks", {"tasks": list(tasks.values())})
+    for note in _unshared_heads(seen, [*unseen, *([] if tuning is None else [tuning])]):
+        report("note", {"text": note})
+    episode_sources(seen, settings)  # what can be wrong, before anything is written
+    for task in [*unseen, *([] if tuning is None else [tuning])]:
+        support_of(task, max(section.shots), 0)
+    report("stage", {"text": f"loading {config.model.backbone}"})
+    model = _with_every_task(build_model(config, seen), tasks)
+    heads = math.prod(head_shape(model.bare_models()[0])) if section.off else 0
+    if section.off and not share_of(section.off, heads):
+        raise InputError(f"[meta]: off = {section.off} of {heads} heads is less than one")
+    del model
+    check_folder(config, list(tasks.values()))
+    with opened(config, list(tasks.values())) as folder, StopSignals() as signals:
+        rows = _stored(folder / ROWS, len(section.shots) * len(section.curve) * section.draws)
+        rates = read_json(folder / RATES)["rates"] if (folder / RATES).is_file() else {}
+        for seed in range(section.seeds):
+            starts = _starts(folder, config, settings, seen, seed, report, signals)
+            if not rates:
+                with timed(folder, f"seed {seed}: unseen pairs"):
+                    rates = _tuned(starts, tuning, section, config, report, signals)
+                write_json(folder / RATES, {"rates": rates})
+            if seed == 0 and not is_model_folder(folder / "model"):
+                _with_every_task(starts[META], tasks).save_pretrained(folder / "model")
+            with timed(folder, f"seed {seed}: unseen pairs"):
+                _test(folder, config, starts, unseen, seed, rates, rows, signals, report)
+        result = summary(section, rows, rates, {task.name: task for task in unseen}, seen)
+        result["first_seed"] = config.seed
+        result["gates"] = _gates(folder)
+        result |= {"configuration": config.portable(), "machine": machine_of(config)}
+        write_json(folder / FILE, result)
+        report("meta", {"result": result, "file": folder / FILE})
+    return result
+
+
+def _check(config: Config, section: MetaSection) -> None:
+    check_methods(config, "meta")
+    if config.specialize is not None:
+        raise InputError("[meta]: does not go with [specialize]")
+    if config.training.gradient_checkpointing:
+        raise InputError("[meta]: does not go with training.gradient_checkpointing")
+    if config.training.max_steps is not None:
+        raise InputError(
+            "[meta]: training.max_steps: plain training reads as much as meta-training"
+        )
+    if sorted(set(section.curve)) != section.curve or section.curve[0] < 0:
+        raise InputError(f"[meta]: curve = {section.curve}: expected numbers of steps, rising")
+
+
+def divided(
+    section: MetaSection, tasks: Mapping[str, Task]
+) -> tuple[list[Task], list[Task], Task | None]:
+    """(trained on, kept for the test, the one that chooses the rates)."""
+    named = [*section.unseen, *([section.tuning] if section.tuning else [])]
+    for name in named:
+        if name not in tasks:
+            raise InputError(f"[meta]: no task '{name}'{did_you_mean(name, tasks)}")
+    if section.tuning in section.unseen or len(set(section.unseen)) < len(section.unseen):
+        raise InputError("[meta]: 'unseen' and 'tuning' name a task twice")
+    if len(section.rates) > 1 and section.tuning is None:
+        raise InputError("[meta]: several rates: name a pair that chooses among them, 'tuning'")
+    seen = [task for name, task in tasks.items() if name not in named]
+    if not seen:
+        raise InputError("[meta]: every task is kept for the test: leave some to train on")
+    return seen, [tasks[name] for name in section.unseen], tasks.get(section.tuning or "")
+
+
+def _unshared_heads(seen: list[Task], kept: list[Task]) -> list[str]:
+    """Pairs that could start from a trained output head, if somebody said so.
+
+    Not done by default: what a task's output head is called belongs to its fingerprint.
+    """
+    notes = []
+    for task in kept:
+        base = _base_name(task)
+        known = next((one for one in seen if base and _base_name(one) == base), None)
+        if task.spec.head or known is None or known.spec.language == task.spec.language:
+            continue
+        if (known.spec.kind, known.spec.labels) == (task.spec.kind, task.spec.labels):
+            head = known.spec.head or base.rpartition("/")[2]
+            notes.append(
+                f"{task.name}: a new output head, though {known.name} is the same task: with "
+                f'head = "{head}" on both it starts from the trained one'
+            )
+    return notes
+
+
+def _base_name(task: Task) -> str:
+    """`builtin/topic` of `builtin/topic:es`; empty for own data."""
+    return task.spec.named.partition(":")[0]
+
+
+def _starts(
+    folder: Path,
+    config: Config,
+    settings: Any,
+    seen: list[Task],
+    seed: int,
+    report: Any,
+    signals: Any,
+) -> dict[str, Any]:
+    """Every start of one seed, trained now or read."""
+    from brodmann.models.multitask import MultiTaskModel
+    from brodmann.models.saving import is_model_folder
+    from brodmann.training.checkpoints.checkpoint import clear_checkpoints
+    from brodmann.training.fit import fit
+    from brodmann.training.meta.trainer import meta_train
+
+    assert config.meta is not None
+    seeded = config.model_copy(update={"seed": config.seed + seed})
+    starts: dict[str, Any] = {}
+    for name in (*config.meta.against, META):
+        place = folder / f"seed-{seed}" / name
+        if is_model_folder(place / "model"):
+            starts[name] = MultiTaskModel.from_pretrained(place / "model")
+            continue
+        _stop_if_asked(signals)
+        model = build_model(seeded, seen)
+        if config.meta.off_before == "training":
+            _switch_off(model, config, seen, seeded.seed)
+        if name == META:
+            report("stage", {"text": f"seed {seed}: meta-training on {len(seen)} pairs"})
+            with timed(folder, f"seed {seed}: meta-training"):
+                meta_train(
+                    model,
+                    seen,
+                    settings,
+                    folder=place,
+                    precision=config.training.precision,
+                    seed=seeded.seed,
+                    report=report,
+                )
+        elif name == MULTITASK:
+            report("stage", {"text": f"seed {seed}: plain training on {len(seen)} pairs"})
+            options = config.training.model_dump(exclude={"gradient_checkpointing"})
+            size = config.training.batch_size * config.training.accumulation
+            options |= {"max_steps": max(1, settings.examples() // size), "keep": "last"}
+            options |= {
+                "epochs": _epochs(seen, settings.examples()),
+                "evaluate_every": 10**9,
+            }  # at the end alone
+            with timed(folder, f"seed {seed}: plain training"):
+                fit(model, seen, folder=place, report=report, seed=seeded.seed, **options)
+        if config.meta.off_before == "testing":
+            _switch_off(model, config, seen, seeded.seed)
+        if name != PRETRAINED:
+            model.save_pretrained(place / "model")
+            clear_checkpoints(place)
+        starts[name] = model.eval()
+    return starts
+
+
+def _with_every_task(model: Any, tasks: Mapping[str, Task]) -> Any:
+    """A copy that knows also the pairs kept apart, for the commands that read a run folder."""
+    from brodmann.training.meta.unseen import nearest
+
+    whole = copy.deepcopy(model)
+    for task in tasks.values():
+        if task.name not in whole.specs:
+            whole.add_task(task, like=nearest(whole, task))
+    return whole
+
+
+def _stop_if_asked(signals: Any) -> None:
+    if signals.received:
+        text = "stopped: the same command goes on from here"
+        raise Interrupted(text, int(signals.received))
+
+
+def _epochs(tasks: list[Task], examples: int) -> int:
+    """As many passes as hold the examples that meta-training reads."""
+    return -(-examples // sum(len(task.splits["train"]) for task in tasks)) + 1
+
+
+def _switch_off(model: Any, config: Config, seen: list[Task], seed: int) -> None:
+    """The pruning mask: the least important heads of all pairs together.
+
+    Importance is measured through fitted output heads: those of a start that was not trained are
+    random, and those of a meta-trained one are made to be adapted.
+    """
+    from brodmann.measuring.importance import head_importance
+    from brodmann.training.output_heads import fitted_heads
+
+    assert config.meta is not None
+    if not config.meta.off:
+        return
+    how: dict[str, Any] = {
+        "examples": config.map.examples,
+        "precision": config.training.precision,
+        "seed": seed,
+    }
+    with fitted_heads(model, seen, **how):
+        scores = head_importance(model, seen, **how)
+    model.switch_off(scores.least(config.meta.off))
+
+
+def _tuned(
+    starts: Mapping[str, Any],
+    tuning: Task | None,
+    section: MetaSection,
+    config: Config,
+    report: Any,
+    signals: Any,
+) -> dict[str, Any]:
+    """For every start the rate that does best on a pair which is not in the test."""
+    from brodmann.training.meta.unseen import DivergedError, meta_test
+
+    if tuning is None:
+        return {start: {"chosen": section.rates[0], "tried": {}} for start in starts}
+    total = len(starts) * len(section.rates)
+    report("measuring starts", {"what": f"choosing rates on {tuning.name}", "examples": total})
+    found: dict[str, Any] = {}
+    for name, start in starts.items():
+        tried: dict[float, float] = {}
+        sign = -1 if tuning.spec.metric in LOWER_IS_BETTER else 1
+        for rate in section.rates:
+            _stop_if_asked(signals)
+            try:
+                rows = meta_test(
+                    {name: start},
+                    tuning,
+                    shots=[max(section.shots)],
+                    at=[section.curve[-1]],
+                    rates={name: rate},
+                    seed=config.seed,
+                    draws=section.draws,
+                    precision=config.training.precision,
+                )
+                tried[rate] = sum(row["score"] for row in rows) / len(rows)
+            except DivergedError as error:
+                report("note", {"text": f"{name}: {error}"})
+            report("measuring goes on", {"items": 1})
+        if not tried:
+            raise InputError(f"[meta]: '{name}' diverges at every rate of {section.rates}")
+        best = max(tried, key=lambda rate: (sign * tried[rate], -rate))
+        found[name] = {"chosen": best, "tried": {f"{r:g}": v for r, v in tried.items()}}
+    return found
+
+
+def _stored(path: Path, each: int) -> list[dict[str, Any]]:
+    """Rows that an earlier sitting has left; a pair that was not written to the end is done again.
+
+    A start's test on a pair is `each` rows.
+    """
+    rows = read_lines(path)
+    counts = Counter((row["pair"], row["start"], row["seed"]) for row in rows)
+    whole = [row for row in rows if counts[row["pair"], row["start"], row["seed"]] == each]
+    if rows:
+        write_text(path, "".join(json.dumps(row) + "\n" for row in whole))
+    return whole
+
+
+def _test(
+    folder: Path,
+    config: Config,
+    starts: Mapping[str, Any],
+    unseen: list[Task],
+    seed: int,
+    rates: Mapping[str, Any],
+    rows: list[dict[str, Any]],
+    signals: Any,
+    report: Any,
+) -> None:
+    from brodmann.training.meta.unseen import meta_test
+
+    section = config.meta
+    assert section is not None
+    done = {(row["pair"], row["start"], row["seed"]) for row in rows}
+    wanted = [
+        (task, name)
+        for task in unseen
+        for name in starts
+        if (task.name, name, config.seed + seed) not in done
+    ]
+    if not wanted:
+        return
+
+    def stop() -> None:
+        if signals.received:
+            text = f"stopped after {len(rows)} rows: the same command goes on from here"
+            raise Interrupted(text, int(signals.received))
+
+    def note(text: str) -> None:
+        report("note", {"text": text})
+
+    # A rate that nobody has tried: better to say at once that it is too high. One that was chosen
+    # on the first seed's tuning may still be too high elsewhere, and that is a result.
+    given = section.tuning is None
+    report("measuring starts", {"what": f"seed {seed}: unseen pairs", "examples": len(wanted)})
+    for task, name in wanted:
+        found = meta_test(
+            {name: starts[name]},
+            task,
+            shots=section.shots,
+            at=section.curve,
+            rates={name: rates[name]["chosen"]},
+            seed=config.seed + seed,
+            draws=section.draws,
+            precision=config.training.precision,
+            stop=stop,
+            diverged=None if given and not seed else note,
+        )
+        append_lines(folder / ROWS, found)
+        rows += found
+        report("measuring goes on", {"items": 1})
+
+
+def _gates(folder: Path) -> list[list[float]] | None:
+    """ξ of the first seed's start, for the report."""
+    from brodmann.models.multitask import MultiTaskModel
+
+    own = MultiTaskModel.from_pretrained(folder / "model").gates
+    return None if own is None else own().detach().tolist()

@@ -1,0 +1,197 @@
+"""Relevance by training: every pair of tasks together and every task alone, on the grid.
+
+n(n-1)/2 joint runs and n single ones; what is finished is skipped, nothing is trained twice, an
+interrupted study goes on. Each is an ordinary cell of a grid named `<name>-pairs`. Which tasks help
+each other shows with part of their data: by default a task trains on 1,000 examples at most.
+
+And advice: what the measurements propose, as a configuration one can run.
+"""
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from brodmann.analysis.clusters import check_clusters
+from brodmann.analysis.relevance import improvement_matrix
+from brodmann.config import Config, to_toml
+from brodmann.data.description import checked
+from brodmann.data.tasks import Task
+from brodmann.errors import InputError, RunError
+from brodmann.files import write_json, write_text
+from brodmann.pipeline.relate import RELEVANCE, described
+from brodmann.pipeline.run_folder import check_folder, opened
+from brodmann.pipeline.train import tasks_of
+from brodmann.studies.cells import task_name
+from brodmann.studies.grid import run_grid
+
+HEADER = "# clusters by "  # how advice begins
+LIMIT = 1000  # training examples a task in pair trainings
+
+
+def relate_pairs(
+    config: Config,
+    base: Path,
+    report: Any,
+    *,
+    clusters: int | None = None,
+    limit: int = LIMIT,
+) -> dict[str, Any]:
+    """Train what is not trained yet; relevance by eq. 4, with clusters. `limit` 0: all examples."""
+    if limit < 0:
+        raise InputError(f"limit = {limit}: expected a number of training examples, 0 for all")
+    tasks = tasks_of(config, base)
+    names = [task.name for task in tasks]
+    if len(names) < 2:
+        raise InputError("relations need at least two tasks")
+    check_clusters(clusters, len(names))
+    if config.model.architecture != "shared":
+        raise InputError(
+            f"--by pairs: architecture '{config.model.architecture}': what two tasks do to each "
+            "other shows where they share an encoder: use 'shared'"
+        )
+    check_folder(config, tasks)  # before hours of training
+    described_tasks = limited(config, tasks, limit)
+    for task, entry in zip(tasks, described_tasks, strict=True):
+        if limit and task.sizes["train"] > limit and _is_file(entry):
+            report("note", {"text": f"{task.name}: a task file is not cut: it has its own limit"})
+    summary = run_grid(pairs_grid(config, described_tasks), base, report)
+    if summary["failed"]:
+        every = len(summary["cells"])
+        raise RunError(f"{len(summary['failed'])} of {every} trainings failed: run it again")
+    single: dict[str, float] = {}
+    joint: dict[frozenset[str], dict[str, float]] = {}
+    for cell in summary["cells"]:
+        results = cell["splits"]["validation"]
+        scores = {name: float(entry["score"]) for name, entry in results.items()}
+        if len(scores) == 1:
+            single |= scores
+        else:
+            joint[frozenset(scores)] = scores
+    matrix = improvement_matrix(names, single, joint)
+    result = {
+        **described(matrix, names, "pairs", clusters, config.seed),
+        "single": single,
+        "left_out": {
+            name: f"it scores {100 * score:.1f} alone: there is no ratio to that"
+            for name, score in single.items()
+            if not score > 0
+        },
+        "trained": {
+            "limit": limit or None,
+            "epochs": config.training.epochs,
+            "backbone": config.model.backbone,
+            "seed": config.seed,
+        },
+    }
+    with opened(config, tasks, keep=True) as folder:
+        file = folder / RELEVANCE.format("pairs")
+        write_json(file, result)
+        report("relevance", {"result": result, "file": file})
+    return result
+
+
+def pairs_grid(config: Config, tasks: list[Any]) -> Config:
+    """A grid of every task alone and every pair; `tasks` as the configuration would write them."""
+    names = [task_name(task) for task in config.tasks]  # the grid goes by these
+    groups = [[name] for name in names] + [list(p) for p in itertools.combinations(names, 2)]
+    values = config.resolved() | {"name": f"{config.name}-pairs", "tasks": tasks}
+    return checked(Config, {**values, "grid": {"groups": groups, "heads": False}}, "relate")
+
+
+def limited(config: Config, tasks: list[Task], limit: int) -> list[Any]:
+    """The tasks' descriptions; those with more training examples than `limit` are cut there.
+
+    Others stay as they are written, so that their cells are those of any other study.
+    """
+    found: list[Any] = []
+    for plain, task in zip(config.given_tasks(), tasks, strict=True):
+        if limit and task.sizes["train"] > limit and not _is_file(plain):
+            plain = {"use": plain} if isinstance(plain, str) else plain
+            before = plain.get("limit")
+            others = before if isinstance(before, dict) else {}
+            plain = {**plain, "limit": {**others, "train": limit}}
+        found.append(plain)
+    return found
+
+
+def _is_file(entry: Any) -> bool:
+    return isinstance(entry, str) and entry.endswith(".toml")
+
+
+def check_target(target: Path) -> None:
+    """Advice replaces older advice and nothing else."""
+    if target.exists() and not (
+        target.is_file() and target.read_text(encoding="utf-8", errors="replace").startswith(HEADER)
+    ):
+        raise InputError(f"{target}: is there already: name another file for the advice")
+
+
+def advise(config: Config, result: dict[str, Any], target: Path) -> list[str]:
+    """Write a configuration that follows from the relevance, with the reasons; the reasons."""
+    names, clusters = result["tasks"], result["clusters"]
+    clear = result["suggested"]
+    count = "1 cluster" if len(clusters) == 1 else f"{len(clusters)} clusters"
+    reasons = [
+        f"{HEADER[2:]}{result['by']}: " + "; ".join(", ".join(group) for group in clusters),
+        f"{count} (the clearest number is {clear['clusters']}, "
+        f"silhouette {clear['silhouette']:.2f})",
+    ]
+    apart = dict(result.get("left_out", {}))
+    if result["by"] == "pairs":
+        for name, best in _best_beside_others(result).items():
+            if best < 0:
+                apart[name] = (
+                    f"beside every other task it scored lower than alone ({100 * best:+.1f} % at "
+                    "best)"
+                )
+    reasons += [f"{name} is left out: {reason}" for name, reason in apart.items()]
+    kept = [[name for name in group if name not in apart] for group in clusters]
+    kept = [group for group in kept if group]
+    if sum(len(group) for group in kept) < 2:
+        why = "; ".join(f"{name}: {reason}" for name, reason in apart.items())
+        raise InputError(f"no advice: fewer than two tasks are left to share an encoder ({why})")
+    values = config.resolved()
+    for table in ("grid", "compare", "recipe"):  # they would make many runs of the one advised
+        values.pop(table, None)
+    left = {name for group in kept for name in group}
+    given = zip(config.given_tasks(), names, strict=True)
+    values["tasks"] = [task for task, name in given if name in left]
+    if len(kept) > 1:
+        values["model"] = {
+            **values.get("model", {}),
+            "architecture": "hmnet",
+            "parameters": {**_depths_of(config), "clusters": kept},
+        }
+    else:
+        reasons.append("one cluster: all tasks share the whole encoder")
+        values["model"] = {**values.get("model", {}), "architecture": "shared", "parameters": {}}
+    values["name"] = run_name(target.stem, config.name)
+    text = "".join(f"# {reason}\n" for reason in reasons)
+    write_text(target, text + "\n" + to_toml(values))
+    return reasons
+
+
+def run_name(stem: str, study: str) -> str:
+    """The file's name as the name of a run, and another than the study's own."""
+    letters = "".join(c if c.isalnum() or c in "_-." else "-" for c in stem).strip(".-")
+    return f"{study}-advised" if letters in ("", study) else letters
+
+
+def _best_beside_others(result: dict[str, Any]) -> dict[str, float]:
+    """target → the best that any source does to it; without what is undefined."""
+    matrix = np.array(result["matrix"], dtype=float)
+    found = {}
+    for place, name in enumerate(result["tasks"]):
+        others = np.delete(matrix[:, place], place)
+        if np.isfinite(others).all():
+            found[name] = float(others.max())
+    return found
+
+
+def _depths_of(config: Config) -> dict[str, Any]:
+    """Depths that were given for `hmnet` stay."""
+    if config.model.architecture != "hmnet":
+        return {}
+    return {k: v for k, v in config.model.parameters.items() if k != "clusters"}

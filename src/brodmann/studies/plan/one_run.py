@@ -1,0 +1,211 @@
+"""What a run will take before it runs, and afterwards how far off that was.
+
+The plan goes to `output/name.<fingerprint>.plan.json`, beside the run folder.
+"""
+
+import math
+import shutil
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from brodmann.config import Config, load_config
+from brodmann.data.tasks import Task
+from brodmann.errors import InputError
+from brodmann.files import provenance, read_json, read_log, write_json
+from brodmann.measuring.importance import passes
+from brodmann.pipeline.dissociate import planned_passes
+from brodmann.pipeline.evaluate import judged_splits
+from brodmann.pipeline.train import build_model, check_methods, tasks_of
+
+FINISHED = ("metrics.json", "transfer.json", "meta.json")
+
+
+def plan_file(config: Config, fingerprint: str) -> Path:
+    """Beside the run folder; other settings have a plan of their own."""
+    return config.folder.with_name(f"{config.folder.name}.{fingerprint[:8]}.plan.json")
+
+
+def shown(
+    config: Config, found: dict[str, Any], fingerprint: str, report: Any, speed: float | None
+) -> dict[str, Any]:
+    """A plan as it is kept and shown; at another machine's speed it is not to be held against a
+    run on this one."""
+    file = None
+    if speed is not None:
+        found["speed"] = speed
+        found["seconds"] = {
+            stage: operations / speed for stage, operations in found["operations"].items()
+        }
+    else:
+        file = plan_file(config, fingerprint)
+        write_json(file, {**found, "fingerprint": fingerprint})
+        found["took"] = took(config)
+    report("plan", {"plan": found, "file": file})
+    return found
+
+
+def check_speed(speed: float | None) -> None:
+    if speed is not None and not 0 < speed < math.inf:
+        raise InputError(f"speed = {speed}: expected operations a second, above 0")
+
+
+def measured(config: Config, base: Path, report: Any, *, heads: bool) -> dict[str, Any]:
+    """The plan of one run, from a calibration on this machine."""
+    if config.training.sharding is not None:
+        report("note", {"text": "planned as one process: shares of a model need less memory each"})
+        training = config.training.model_copy(update={"sharding": None})
+        config = config.model_copy(update={"training": training})
+    check_methods(config)
+    report("stage", {"text": "reading tasks"})
+    tasks = tasks_of(config, base)
+    report("stage", {"text": f"loading {config.model.backbone}"})
+    return plan_of_run(config, build_model(config, tasks), tasks, report, heads=heads)
+
+
+def calibrated(config: Config, model: Any, tasks: list[Task], report: Any, **changes: Any) -> Any:
+    """Some steps of training this model by the configuration's [training], with changes."""
+    import torch
+
+    from brodmann.training.calibration import SAMPLES, calibrate
+    from brodmann.training.loop import Loop
+    from brodmann.training.methods.iat import IAT
+    from brodmann.training.options import checked_options
+
+    if config.threads is not None:
+        torch.set_num_threads(config.threads)
+    left_out = {"gradient_checkpointing", "checkpoint_every", "checkpoints", "log_entropy"}
+    options = config.training.model_dump(exclude=left_out) | {"seed": config.seed} | changes
+    if config.specialize is not None:
+        options["specialize"] = IAT(**config.specialize.model_dump())
+    loop = Loop(model, tasks, checked_options(options), None, {}, None)
+    report("measuring starts", {"what": "taking some steps", "examples": SAMPLES + 1})
+    return calibrate(loop, lambda items: report("measuring goes on", {"items": items}))
+
+
+def plan_of_run(
+    config: Config, model: Any, tasks: list[Task], report: Any, *, heads: bool
+) -> dict[str, Any]:
+    """Of a model that is built; it is changed by the steps that are taken and of no further use."""
+    from brodmann.models.backbone.anatomy import FAMILIES, head_shape
+    from brodmann.training.calibration import split_tokens
+
+    counts, disk = model.parameter_counts(), disk_of(model, config)
+    batch_size = config.training.evaluation_batch_size
+    found = calibrated(config, model, tasks, report)
+
+    def tokens(split: str) -> int:
+        return sum(
+            split_tokens(model.encode(task.spec, task.splits[split]), batch_size)
+            for task in tasks
+            if split in task.splits
+        )
+
+    validation = tokens("validation")
+    evaluations = evaluations_of(config, found.steps, found.steps_an_epoch)
+    read = {
+        "training": evaluations * validation,
+        "evaluation": sum(tokens(split) for split in judged_splits(tasks)),
+    }
+    mapped = 0
+    family = model.config.model_type
+    if heads and family in FAMILIES:
+        layers, across = head_shape(model.bare_models()[0])
+        read_once = sum(
+            split_tokens(model.encode(task.spec, task.splits["train"]), batch_size)
+            * _share_of_examples(config, task)
+            for task in tasks
+        )
+        mapped = int(read_once) * passes(config.map.estimator, layers * across)
+        if len(tasks) > 1:
+            read["dissociation"] = validation * planned_passes(config, len(tasks))
+    seconds = {stage: size * found.seconds_a_token_read for stage, size in read.items()}
+    seconds["training"] += found.seconds_of_training
+    operations = {stage: size * found.operations_a_token_read for stage, size in read.items()}
+    operations["training"] += found.operations_of_training
+    if mapped:
+        seconds["map of heads"] = mapped * found.seconds_a_token_mapped
+        operations["map of heads"] = 2 * mapped * found.operations_a_token_read
+    return {
+        "name": config.name,
+        "parameters": counts,
+        "steps": found.steps,
+        "evaluations": evaluations,
+        "tokens": {"training": found.tokens, "read": sum(read.values()), "mapped": mapped},
+        "operations": operations,
+        "seconds": seconds,
+        "disk": disk,
+        **measured_with(found),
+    }
+
+
+def disk_of(model: Any, config: Config) -> dict[str, int]:
+    """Bytes on disk: while the run trains, afterwards, of one checkpoint, and what is free."""
+    from brodmann.training.checkpoints.checkpoint import disk_space
+
+    found = disk_space(model, config.training.checkpoints)
+    kept = config.training.checkpoints * found.checkpoint + found.model
+    return {
+        "training": found.peak,
+        "afterwards": found.model + (kept if config.keep_checkpoints else 0),
+        "checkpoint": found.checkpoint,
+        "free": free_space(config.folder),
+    }
+
+
+def free_space(folder: Path) -> int:
+    """Bytes free where a folder is, or will be."""
+    place = folder.absolute()
+    return shutil.disk_usage(next(p for p in (place, *place.parents) if p.is_dir())).free
+
+
+def measured_with(found: Any) -> dict[str, Any]:
+    """What a calibration says of memory, and what it was."""
+    import torch
+
+    return {
+        "memory": {
+            "weights": found.bytes_of_weights,
+            "activations": found.bytes_of_activations,
+            "process": found.bytes_of_process,
+        },
+        "calibration": {**asdict(found), "threads": torch.get_num_threads()},
+        "machine": provenance(),
+    }
+
+
+def evaluations_of(config: Config, steps: int, an_epoch: float) -> int:
+    """During training: after every epoch (of so many steps), or every so many, and at the end."""
+    every = config.training.evaluate_every or an_epoch
+    return math.ceil(steps / every - 1e-9)
+
+
+def _share_of_examples(config: Config, task: Task) -> float:
+    wanted, size = config.map.examples, len(task.splits["train"])
+    return 1.0 if wanted is None else min(size, wanted) / size
+
+
+def took(config: Config) -> dict[str, Any] | None:
+    """Seconds a stage and the highest memory of a finished run or study, from its log; none of one
+    that was run with other settings."""
+    folder = config.folder
+    if not any((folder / name).is_file() for name in FINISHED):
+        return None
+    stored = folder / "config.toml"
+    if not stored.is_file() or load_config(stored)[0].fingerprint() != config.fingerprint():
+        return None
+    stages: dict[str, float] = {}
+    memory = 0
+    for entry in read_log(folder / "log.jsonl"):
+        if "stage" in entry:
+            stage = entry["stage"].rpartition(": ")[2]  # a seed's own stage counts with the others'
+            stages[stage] = stages.get(stage, 0.0) + entry["seconds"]
+            memory = max(memory, entry.get("memory", 0))
+    return {"seconds": stages, "memory": memory or None} if stages else None
+
+
+def stored(config: Config, fingerprint: str) -> dict[str, Any] | None:
+    """An earlier plan of the same."""
+    path = plan_file(config, fingerprint)
+    found: dict[str, Any] | None = read_json(path) if path.is_file() else None
+    return found if found is not None and found.get("fingerprint") == fingerprint else None

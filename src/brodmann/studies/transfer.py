@@ -1,0 +1,196 @@
+"""Few-shot transfer from trained runs to new tasks: `transfer.jsonl`, a table, a learning curve."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+from brodmann.analysis.comparison import over_seeds
+from brodmann.config import Config, to_toml
+from brodmann.data.tasks import Task
+from brodmann.errors import InputError
+from brodmann.files import (
+    append_lines,
+    digest,
+    locked,
+    read_lines,
+    write_bytes,
+    write_json,
+    write_text,
+)
+from brodmann.pipeline.run import one_process
+from brodmann.pipeline.run_folder import machine_of, timed
+from brodmann.pipeline.train import check_methods, tasks_of
+
+ROWS = "transfer.jsonl"
+FILE = "transfer.json"
+FIGURE = "learning_curve.svg"
+
+
+def transfer(config: Config, base: Path, report: Any) -> dict[str, Any]:
+    """Every start, task, amount and seed that is not there yet; then means, spreads and tests."""
+    from brodmann.models.backbone.precision import computed_in
+    from brodmann.models.saving import weights_digest
+    from brodmann.reporting.figures import learning_curves, save
+    from brodmann.training.stopping import StopSignals
+
+    section = config.transfer
+    if section is None:
+        raise InputError('no [transfer] table: add one, for example starts = { plain = "runs/a" }')
+    one_process("transfer")
+    check_methods(config, "transfer")
+    amounts, seeds = _amounts(config)
+    if any((config.folder / name).exists() for name in ("model", "checkpoints")):
+        raise InputError(f"{config.folder}: holds a trained run: set another name")
+    tasks = tasks_of(config, base)
+    report("tasks", {"tasks": tasks})
+    folder = config.folder
+    starts = {name: start_of(source, tasks, config) for name, source in section.starts.items()}
+    settings = {
+        "starts": {n: weights_digest(_without_heads(m)) for n, m in starts.items()},
+        "tasks": {task.name: task.fingerprint() for task in tasks},
+        "epochs": section.epochs,
+        "learning_rate": section.learning_rate,
+        "max_length": config.model.max_length,
+        "precision": computed_in(config.training.precision),
+    }
+    if config.threads is not None:
+        import torch
+
+        torch.set_num_threads(config.threads)
+    with locked(folder), StopSignals() as signals:
+        rows = _stored(folder / ROWS, settings)
+        write_text(folder / "config.toml", to_toml(config.resolved()))
+        with timed(folder, "transfer"):
+            _train_all(folder, config, tasks, starts, amounts, seeds, rows, signals, report)
+        names = [str(amount) for amount in amounts]
+        # What an earlier command with more seeds has left would set unlike means side by side.
+        counts = dict(zip(names, seeds, strict=True))
+        rows = [row for row in rows if row["seed"] < counts.get(row["amount"], 0)]
+        summary = {
+            "settings": settings,
+            "tasks": {
+                task.name: over_seeds(
+                    [row for row in rows if row["task"] == task.name], list(starts), names
+                )
+                for task in tasks
+            },
+            "metrics": {task.name: task.spec.metric for task in tasks},
+            "configuration": config.portable(),
+            "machine": machine_of(config),
+        }
+        write_json(folder / FILE, summary)
+        picture = io.BytesIO()
+        save(learning_curves(summary), picture)
+        write_bytes(folder / FIGURE, picture.getvalue())
+    report("transfer", {"summary": summary, "file": folder / FILE, "figure": folder / FIGURE})
+    return summary
+
+
+def _without_heads(model: Any) -> dict[str, Any]:
+    """The encoder by its own names, as before there were gates, and the gates."""
+    own = {} if model.gates is None else model.gates.state_dict(prefix="gates.")
+    return {**model.encoder.state_dict(), **own}
+
+
+def _amounts(config: Config) -> tuple[list[Any], list[int]]:
+    from brodmann.training.few_shot import Amount
+
+    assert config.transfer is not None
+    section = config.transfer
+    amounts = [Amount(examples=count) for count in section.examples]
+    amounts += [Amount(share=share) for share in section.shares]
+    if not amounts:
+        raise InputError("[transfer]: give 'examples' or 'shares'")
+    seeds = section.seeds
+    counts = [seeds] * len(amounts) if isinstance(seeds, int) else seeds
+    if len(counts) != len(amounts):
+        raise InputError(
+            f"[transfer]: seeds = {seeds}: expected one number, or one a row of "
+            f"{', '.join(map(str, amounts))}"
+        )
+    return amounts, counts
+
+
+def start_of(source: str, tasks: list[Task], config: Config) -> Any:
+    """A trained run or model, or a backbone that nobody has trained yet."""
+    from brodmann.models.multitask import MultiTaskModel
+    from brodmann.models.saving import is_model_folder
+
+    path = Path(source)
+    if is_model_folder(path) or is_model_folder(path / "model"):
+        model = MultiTaskModel.from_pretrained(path)
+    elif path.exists():
+        raise InputError(f"{source}: no trained model there: run `brodmann train` first")
+    else:
+        length = config.model.max_length
+        model = MultiTaskModel.from_pretrained(source, tasks, max_length=length)
+    model.for_tasks(tasks[:1], max_length=config.model.max_length)  # says now what is not possible
+    return model
+
+
+def _stored(path: Path, settings: dict[str, Any]) -> list[dict[str, Any]]:
+    """Rows that an earlier sitting has left, if it asked for the same."""
+    key = digest(settings)
+    if not path.is_file():
+        write_text(path, json.dumps({"settings": settings, "digest": key}) + "\n")
+        return []
+    rows = read_lines(path)
+    if not rows or rows[0].get("digest") != key:
+        raise InputError(
+            f"{path}: was measured from other models, data or settings: set another name, or "
+            "remove the folder"
+        )
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    write_text(path, text)
+    return rows[1:]
+
+
+def _train_all(
+    folder: Path,
+    config: Config,
+    tasks: list[Task],
+    starts: dict[str, Any],
+    amounts: list[Any],
+    seeds: list[int],
+    rows: list[dict[str, Any]],
+    signals: Any,
+    report: Any,
+) -> None:
+    from brodmann.errors import Interrupted
+    from brodmann.training.few_shot import transfer as trainings
+
+    assert config.transfer is not None
+    total = len(tasks) * len(starts) * sum(seeds)
+
+    def stopped(number: int) -> Interrupted:
+        text = f"stopped after {len(rows)} of {total} trainings: the same command goes on from here"
+        return Interrupted(text, number)
+
+    def stop() -> None:
+        if signals.received:
+            raise stopped(int(signals.received))
+
+    report("measuring starts", {"what": "transferring", "examples": total})
+    report("measuring goes on", {"items": len(rows)})
+    for task in tasks:
+        done = {(r["start"], r["amount"], r["seed"]) for r in rows if r["task"] == task.name}
+        found = trainings(
+            starts,
+            task,
+            amounts,
+            seeds,
+            epochs=config.transfer.epochs,
+            learning_rate=config.transfer.learning_rate,
+            precision=config.training.precision,
+            max_length=config.model.max_length,
+            done=done,
+            stop=stop,
+        )
+        try:
+            for row in found:
+                append_lines(folder / ROWS, [row])
+                rows.append(row)
+                report("measuring goes on", {"items": 1})
+        except Interrupted as error:  # within a training: it is done again, the others are kept
+            raise stopped(error.exit_code - 128) from None

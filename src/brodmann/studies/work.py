@@ -1,0 +1,214 @@
+"""One cell of a grid as work to be done: what it takes, how far it is, and doing it.
+
+An *engine* does the work: `with engine(report) as execute` (where it finds its machines, or says
+that there are none), then `execute(works, watch)`, again for works that waited for others.
+"""
+
+import contextlib
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from brodmann.errors import BrodmannError, FolderBusyError, Interrupted
+from brodmann.files import read_json, read_log, wait_until_free, write_json
+from brodmann.pipeline import dissociate
+from brodmann.pipeline.run import run
+from brodmann.pipeline.run_folder import machine_of
+from brodmann.studies.adapt import adapt_cell
+from brodmann.studies.cells import Branch, Cell, specialized_share
+from brodmann.studies.distill import distill_cell
+
+
+@dataclass
+class Work:
+    """A cell that is still to be run, with all that it takes; its result goes to `path`."""
+
+    cell: Cell
+    number: int
+    cells: int
+    folder: Path
+    base: Path
+    heads: bool
+    data: dict[str, str]
+    branch: Branch
+
+    @property
+    def path(self) -> Path:
+        return self.folder / f"{self.cell.fingerprint}.json"
+
+    @property
+    def log(self) -> Path:
+        return self.cell.config.folder / "log.jsonl"
+
+    def finish(self, report: Any) -> dict[str, Any]:
+        """Run it and write what it gave, whole or not at all."""
+        result = {**_run_cell(self, report), "data": self.data}
+        write_json(self.path, result)
+        return result
+
+    def give_up(self, reason: str, report: Any) -> None:
+        """Whoever ran it cannot say why it failed."""
+        result = {**_failed(_facts_of(self.cell), reason, report), "data": self.data}
+        write_json(self.path, result)
+
+    def facts(self, state: str, expected: float | None = None) -> dict[str, Any]:
+        facts = {"number": self.number, "cells": self.cells, "cell": self.cell, "state": state}
+        return {**facts, "expected": expected}
+
+    def steps(self) -> tuple[int, int, int] | None:
+        """(first step, step, steps) of its training, as far as its log says: one that goes on from
+        another's has not begun at 0."""
+        entries = read_log(self.log)
+        start = next((entry for entry in entries if "start" in entry), None)
+        if start is None:
+            return None
+        return start["step"], max(e.get("step", 0) for e in entries), start["steps"]
+
+    def is_finished(self) -> bool:
+        """Whether its result is there, of the same data and with all that is asked for now."""
+        if not self.path.is_file():
+            return False
+        document = read_json(self.path)
+        same = document.get("request") == dissociate.requested(self.cell.config)
+        same = same and document.get("data") == self.data
+        mapped = document.get("heads", True) or not self.heads
+        return bool(document.get("state") == "done" and same and mapped)
+
+
+class Watch:
+    """How far the works of one sitting are, in whole trainings: one that goes on from another's
+    steps is the share of a training that it takes itself."""
+
+    def __init__(self, works: list[Work]) -> None:
+        self.began = time.monotonic()
+        self.works = works
+        self.written = {work.number: _changed(work.log) for work in works}  # before this sitting
+        self.before = {work.number: work.steps() for work in works}
+        self.done: set[int] = set()
+
+    def finished(self, work: Work) -> None:
+        self.done.add(work.number)
+
+    def running(self) -> list[tuple[Work, tuple[int, int, int]]]:
+        """Those whose log has grown since: an old log says nothing of now."""
+        return [
+            (work, steps)
+            for work in self.works
+            if work.number not in self.done
+            and _changed(work.log) != self.written[work.number]
+            and (steps := work.steps()) is not None
+        ]
+
+    def left(self, running: list[tuple[Work, tuple[int, int, int]]] | None = None) -> float | None:
+        """Seconds, from what this sitting has done so far."""
+        running = self.running() if running is None else running
+        done = sum(_size(work) for work in self.works if work.number in self.done)
+        for work, (first, step, steps) in running:
+            before = self.before[work.number]
+            first = first if before is None else max(first, before[1])
+            done += _size(work) * max(0, step - first) / max(steps - first, 1)
+        if not done:
+            return None
+        return (time.monotonic() - self.began) * (sum(map(_size, self.works)) / done - 1)
+
+    def seen(self) -> dict[str, Any]:
+        """For the live table."""
+        running = self.running()
+        return {
+            "running": [(work.cell.label, (step, steps)) for work, (_, step, steps) in running],
+            "done": len(self.done),
+            "waiting": len(self.works) - len(self.done) - len(running),
+            "left": self.left(running),
+        }
+
+
+def _changed(path: Path) -> int | None:
+    return path.stat().st_mtime_ns if path.is_file() else None
+
+
+def _size(work: Work) -> float:
+    return 1.0 if work.branch.start is None else specialized_share(work.cell)
+
+
+Execute = Callable[[list[Work], Watch], None]
+Engine = Callable[[Any], contextlib.AbstractContextManager[Execute]]
+
+
+@contextlib.contextmanager
+def in_order(report: Any) -> Iterator[Execute]:
+    """One after the other, in this process."""
+
+    def execute(works: list[Work], watch: Watch) -> None:
+        for work in works:
+            report("cell", work.facts("starts", watch.left()))
+            work.finish(report)
+            watch.finished(work)
+
+    yield execute
+
+
+def _run_cell(work: Work, report: Any) -> dict[str, Any]:
+    cell = work.cell
+    facts = _facts_of(cell)
+    from brodmann.training.checkpoints.checkpoint import clear_checkpoints
+    from brodmann.training.methods.distillation import PHASES
+
+    try:
+        result = _run(work, report)
+    except (KeyboardInterrupt, Interrupted):
+        raise
+    except BrodmannError as error:
+        return _failed(facts, str(error), report)
+    except Exception as error:  # a cell's failure is its own: kept whole, shown short
+        facts["traceback"] = traceback.format_exc()
+        return _failed(facts, f"{type(error).__name__}: {error}", report)
+    for place in ("", *PHASES):  # many cells would fill the disk with checkpoints
+        clear_checkpoints(cell.config.folder / place)
+    keep = {"splits", "dissociation", "parameters", "adaptation"}
+    return {
+        **facts,
+        "state": "done",
+        "heads": work.heads,
+        **{key: value for key, value in result.items() if key in keep},
+        "configuration": cell.config.portable(),
+        "provenance": machine_of(cell.config),
+    }
+
+
+def _run(work: Work, report: Any) -> dict[str, Any]:
+    """A cell may be another grid's too: what that one is at is waited for, not done twice."""
+    cell, branch = work.cell, work.branch
+    while True:
+        try:
+            if cell.config.distill is not None:
+                return distill_cell(cell.config, work.base, report, heads=work.heads)
+            if cell.config.adapt is not None:
+                return adapt_cell(cell.config, work.base, report)
+            return run(
+                cell.config,
+                work.base,
+                report,
+                heads=work.heads,
+                branch_at=branch.keep_at,
+                branch_from=branch.start,
+            )
+        except FolderBusyError:
+            report("note", {"text": f"{cell.label}: another grid is at it, waiting"})
+            wait_until_free(cell.config.folder)
+
+
+def _facts_of(cell: Cell) -> dict[str, Any]:
+    return {
+        "label": cell.label,
+        "fingerprint": cell.fingerprint,
+        "varied": cell.varied,
+        "request": dissociate.requested(cell.config),
+    }
+
+
+def _failed(facts: dict[str, Any], reason: str, report: Any) -> dict[str, Any]:
+    report("cell failed", {"label": facts["label"], "reason": " ".join(reason.split())})
+    return {**facts, "state": "failed", "error": " ".join(reason.split())}

@@ -1,0 +1,204 @@
+"""Checkpoints: all a run needs to go on with the same bits, in safetensors and JSON, no pickle.
+
+`checkpoints/step-00000120/` holds the model, the optimizer's moments, the random state of every
+process, `state.json` with the place in the data, and `checksums.json` with one of each file; the
+checksum of the best weights, which lie beside it, is in `state.json`. It is written under a
+temporary name and renamed; the last two are kept, so a damaged one has a good one before it.
+"""
+
+import json
+import random
+import shutil
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import load
+from torch import Tensor, nn
+
+from brodmann.checksums import checksum, damage_in, write_checksums
+from brodmann.files import read_json, whole_folder, write_json
+from brodmann.models.saving import write_tensors
+
+BRANCH = "branch"  # folder of the checkpoints that other runs may go on from
+TENSORS = ("model.safetensors", "optimizer.safetensors")
+
+
+def random_state() -> dict[str, Tensor]:
+    """Every random generator that a forward pass or a library may draw from."""
+    version, words, gauss = random.getstate()
+    generator = np.random.get_state(legacy=False)
+    state = {
+        "torch": torch.get_rng_state(),
+        "python": _as_bytes([version, words, gauss]),
+        "numpy": _as_bytes(_listed(generator)),
+    }
+    if torch.cuda.is_available():
+        state["cuda"] = torch.cuda.get_rng_state()
+    return state
+
+
+def set_random_state(state: dict[str, Tensor]) -> None:
+    torch.set_rng_state(state["torch"])
+    version, words, gauss = _from_bytes(state["python"])
+    random.setstate((version, tuple(words), gauss))
+    numpy_state = _from_bytes(state["numpy"])
+    numpy_state["state"]["key"] = np.array(numpy_state["state"]["key"], dtype=np.uint32)
+    np.random.set_state(numpy_state)
+    if "cuda" in state and torch.cuda.is_available():
+        torch.cuda.set_rng_state(state["cuda"])
+
+
+def _as_bytes(value: Any) -> Tensor:
+    return torch.frombuffer(bytearray(json.dumps(value).encode()), dtype=torch.uint8)
+
+
+def _from_bytes(tensor: Tensor) -> Any:
+    return json.loads(bytes(tensor.numpy()).decode())
+
+
+def _listed(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _listed(inner) for key, inner in value.items()}
+    return value.tolist() if isinstance(value, np.ndarray) else value
+
+
+def optimizer_state(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """The moments by the name of their parameter; parameters never stepped have none."""
+    return {
+        f"{name}/{moment}": torch.as_tensor(value)
+        for name, parameter in model.named_parameters()
+        if parameter in optimizer.state
+        for moment, value in optimizer.state[parameter].items()
+        if value is not None
+    }
+
+
+def set_optimizer_state(
+    model: nn.Module, optimizer: torch.optim.Optimizer, state: dict[str, Tensor]
+) -> None:
+    parameters = dict(model.named_parameters())
+    for key, value in state.items():
+        name, _, moment = key.rpartition("/")
+        parameter = parameters[name]
+        optimizer.state[parameter][moment] = value.to(parameter.device)
+
+
+def save_checkpoint(
+    folder: Path,
+    step: int,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    random_states: Iterable[dict[str, Tensor]],
+    state: dict[str, Any],
+    *,
+    keep: int | None,
+) -> Path:
+    """The newest `keep` stay (None: all)."""
+    path = folder / folder_name(step)
+    with whole_folder(path) as temporary:
+        contents = (dict(model.state_dict()), optimizer_state(model, optimizer))
+        files = dict(zip(TENSORS, contents, strict=True))
+        for rank, rank_state in enumerate(random_states):
+            files[f"random-{rank}.safetensors"] = rank_state
+        for name, tensors in files.items():
+            write_tensors(temporary / name, tensors)
+        write_json(temporary / "state.json", {"step": step, **state})
+        write_checksums(temporary)
+    for old in [] if keep is None else checkpoint_folders(folder)[:-keep]:
+        shutil.rmtree(old)
+    return path
+
+
+@dataclass
+class DiskSpace:
+    """Bytes that a training of a model takes on disk."""
+
+    model: int
+    checkpoint: int  # weights and two moments of what is trained
+    peak: int  # while it trains
+
+
+def disk_space(model: nn.Module, keep: int) -> DiskSpace:
+    """With the last `keep` checkpoints kept while it trains."""
+    weights = sum(p.numel() * p.element_size() for p in model.parameters())
+    trained = sum(p.numel() * p.element_size() for p in model.parameters() if p.requires_grad)
+    state = weights + 2 * trained
+    # Checkpoints kept and the one being written, old and new best weights, the finished model.
+    return DiskSpace(weights, state, (keep + 1) * state + 3 * weights)
+
+
+def folder_name(step: int) -> str:
+    return f"step-{step:08d}"
+
+
+def checkpoint_folders(folder: Path) -> list[Path]:
+    """From the oldest to the newest."""
+    return sorted(folder.glob("step-*"))
+
+
+def clear_checkpoints(folder: Path) -> None:
+    """What a finished training leaves in its run folder is its model; a branch stays for others."""
+    place = folder / "checkpoints"
+    for path in checkpoint_folders(place):
+        shutil.rmtree(path)
+    for path in place.glob("best-*.safetensors"):
+        path.unlink()
+    if place.is_dir() and not any(place.iterdir()):
+        place.rmdir()
+
+
+def clear_branches(folder: Path) -> None:
+    """Nobody goes on from them any more."""
+    place = folder / "checkpoints"
+    shutil.rmtree(place / BRANCH, ignore_errors=True)
+    if place.is_dir() and not any(place.iterdir()):
+        place.rmdir()
+
+
+def newest_checkpoint(folder: Path, warn: Callable[[str], None]) -> Path | None:
+    """The newest one whose files are whole; a damaged one is named and passed over."""
+    paths = checkpoint_folders(folder)
+    for path in reversed(paths):
+        damage = damage_of(path) or _damage_of_best(path)
+        if damage is None:
+            return path
+        then = "training from the beginning" if path is paths[0] else "going back to the one before"
+        warn(f"checkpoint {path.name} is damaged ({damage}): {then}")
+    return None
+
+
+def damage_of(path: Path) -> str | None:
+    """What is wrong with the checkpoint's own files, in a few words."""
+    found = damage_in(path, ("state.json", *TENSORS, "random-0.safetensors"))
+    return None if found is None else " ".join(found)
+
+
+def best_name(step: int) -> str:
+    return f"best-{step:08d}.safetensors"
+
+
+def _damage_of_best(path: Path) -> str | None:
+    """What is wrong with the best weights that the checkpoint would end with."""
+    best = read_json(path / "state.json")["best"]
+    if best is None:
+        return None
+    name = best_name(best["step"])
+    if not (path.parent / name).is_file():
+        return f"{name} missing"
+    matches = checksum(path.parent / name) == best["checksum"]
+    return None if matches else f"{name} does not match its checksum"
+
+
+def load_tensors(path: Path) -> dict[str, Tensor]:
+    tensors: dict[str, Tensor] = load(path.read_bytes())
+    return tensors
+
+
+def save_weights(path: Path, model: nn.Module) -> str:
+    """Write the weights; returns their checksum."""
+    write_tensors(path, model.state_dict())
+    return checksum(path)

@@ -1,0 +1,73 @@
+"""`fit`: train a model on its tasks. The steps themselves are in `training/loop.py`."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from brodmann.data.encoding import Encoded
+from brodmann.data.tasks import Task
+from brodmann.models.multitask import MultiTaskModel
+from brodmann.training import processes
+from brodmann.training.checkpoints.keeper import Keeper
+from brodmann.training.checkpoints.progress import Progress
+from brodmann.training.loop import Loop, Report
+from brodmann.training.options import checked_options
+from brodmann.training.stopping import StopSignals
+
+
+def fit(
+    model: MultiTaskModel,
+    tasks: Sequence[Task],
+    *,
+    folder: str | Path | None = None,
+    checkpoint_every: int | None = None,
+    checkpoints: int = 2,
+    trackers: Sequence[str] = (),
+    report: Report | None = None,
+    branch_at: Sequence[float] = (),
+    branch_from: str | Path | None = None,
+    encoded: Mapping[str, Mapping[str, Encoded]] | None = None,
+    objective: Any = None,
+    **options: Any,
+) -> Progress:
+    """Train `model` on the tasks' training splits; afterwards it holds the best weights.
+
+    The options are the fields of `Options`: `epochs` and `learning_rate` ("auto": chosen by the
+    size of the data and of the encoder, see `training/defaults.py`), `rates` of parts of the model,
+    `batch_size` (per process), `accumulation`, `weight_decay`, `warmup` (share of the steps),
+    `schedule`, `clip`, `precision` ("float32", "bf16", "auto"), `sampling` and its
+    `sampling_parameters`, `max_steps`, `seed`. `evaluate_every` counts steps (None: after every
+    epoch). The best model has the highest mean of the tasks' primary metrics (`keep="last"` keeps
+    the last one instead); `early_stopping` is the number of evaluations without a new best after
+    which training ends.
+
+    With a `folder`, checkpoints go there (at every evaluation and every `checkpoint_every` steps,
+    the last `checkpoints` are kept), a stopped run goes on from the newest, and Ctrl-C saves first.
+    `report(event, facts)` is called along the way. `specialize=IAT(...)` trains the last steps
+    along the map of heads; then the best model is the best after the switch. `branch_at` keeps a
+    checkpoint before each of these last shares of the steps, and `branch_from`, the folder of such
+    a run, starts there: the arms of a comparison share the steps before the switch. `encoded` gives
+    splits that are tokenised already, by split and task; `objective` is a module around the model
+    with a loss of its own (see `training/methods/distillation.py`).
+    """
+    chosen = checked_options(options)
+    run = Loop(model, list(tasks), chosen, report, encoded or {}, objective)
+    keeper = Keeper(
+        None if folder is None else Path(folder),
+        keep=checkpoints,
+        fingerprint="" if folder is None else run.fingerprint(),
+        main=run.rank == 0,
+        say=lambda text: run.report("note", {"text": text}),
+        plain_fingerprint="" if folder is None else run.fingerprint(plain=True),
+    )
+    keeper.check_space(run.trained)
+    run.branches = frozenset(int((1 - Fraction(str(s))) * run.steps) for s in branch_at)
+    run.branch_from = None if branch_from is None else Path(branch_from)
+    with (
+        StopSignals() as signals,
+        processes.tracking(trackers, str(folder or "."), asdict(run.options)) as log,
+    ):
+        run.train(keeper, signals, checkpoint_every, log)
+    return run.progress

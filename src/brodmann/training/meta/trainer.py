@@ -1,0 +1,288 @@
+r"""Meta-training over pairs of task and language: the outer loop around `meta.py`.
+
+$$\theta \leftarrow \theta - \beta\; \mathrm{SGD}\Big(\frac{1}{|B|} \sum_{(l,t) \in B}
+  \nabla_\theta L_{Q(l,t)}\big(\phi_{l,t}(\theta)\big)\Big)$$
+
+over $|B|$ pairs a step, each with a support set to adapt on and a query set to be judged by, with
+momentum, clipping, and a rate $\beta$ below the inner one. The gradients of the pairs are added up
+one after the other, so memory does not grow with their number. What a step draws (pairs, episodes,
+dropout) depends on the seed and its number alone: a run that was stopped goes on to the same bits.
+
+Reference: Gupta et al., "MESH", Algorithms 1 and 2. Departures: the paper gives no numbers of
+steps, rates or examples, and its outer gradient can be read as any of `meta.py`'s. Trained gates
+take outer steps of a fixed length, `gate_rate`, along their own gradient and, with `sparsity`, that
+of the share of open gates. They take no inner steps, so under `reptile` only sparsity moves them.
+"""
+
+import contextlib
+import hashlib
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.func import functional_call
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from brodmann.data.batches import Batch, make_batch
+from brodmann.data.draws.episodes import Episode, EpisodeSource
+from brodmann.data.encoding import Encoded
+from brodmann.data.tasks import Task
+from brodmann.errors import InputError, Interrupted
+from brodmann.files import digest
+from brodmann.models.backbone.checkpointing import is_checkpointing
+from brodmann.models.backbone.precision import autocast
+from brodmann.models.heads.trained_gates import sparse_gates
+from brodmann.models.multitask import MultiTaskModel
+from brodmann.training.checkpoints.checkpoint import random_state
+from brodmann.training.checkpoints.keeper import Keeper
+from brodmann.training.meta.gradients import check_algorithm, outer_gradients
+from brodmann.training.stopping import StopSignals
+
+Report = Callable[[str, dict[str, Any]], None]
+GATE_STEP = 0.05  # with momentum 0.9 and 72 heads, a gate can close within about 60 steps
+
+
+@dataclass(frozen=True)
+class Meta:
+    """Settings of meta-training; sizes and rates are ours, the paper names none."""
+
+    algorithm: str = "fomaml"
+    steps: int = 100  # of the outer loop
+    pairs: int = 4  # a step
+    support: int = 16  # examples
+    query: int = 16
+    inner_steps: int = 3
+    inner_rate: float = 0.1
+    outer_rate: float = 0.03
+    gate_rate: float = GATE_STEP  # length of a step of the trained gates in the outer loop
+    sparsity: float = 0.0  # weight of the share of open gates in the outer loss
+    momentum: float = 0.9
+    clip: float | None = 1.0
+
+    def __post_init__(self) -> None:
+        check_algorithm(self.algorithm)
+        for name in ("steps", "pairs", "support", "query", "inner_steps"):
+            if getattr(self, name) < 1:
+                raise InputError(f"meta: {name} = {getattr(self, name)}: expected at least 1")
+        for name in ("inner_rate", "outer_rate", "gate_rate", "clip"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise InputError(f"meta: {name} = {value}: expected a number above 0")
+        if not self.sparsity >= 0:
+            raise InputError(f"meta: sparsity = {self.sparsity}: expected 0 or a number above it")
+        if not 0 <= self.momentum < 1:
+            raise InputError(f"meta: momentum = {self.momentum}: expected 0 or more, below 1")
+        if self.outer_rate >= self.inner_rate:
+            raise InputError(
+                f"meta: outer_rate = {self.outer_rate}: expected below inner_rate = "
+                f"{self.inner_rate}"
+            )
+
+    def examples(self) -> int:
+        """That meta-training reads, forward and backward."""
+        return self.steps * self.pairs * (self.inner_steps * self.support + self.query)
+
+
+def meta_train(
+    model: MultiTaskModel,
+    tasks: Sequence[Task],
+    settings: Meta,
+    *,
+    folder: str | Path | None = None,
+    checkpoint_every: int = 25,
+    precision: str = "float32",
+    seed: int = 0,
+    report: Report | None = None,
+) -> list[float]:
+    """Train the model's start; it holds the last weights. Returns the mean query loss a step.
+
+    Every task is a pair (its `language`, and the `head` it shares with other languages). With a
+    `folder`, what was stopped goes on there; a folder of another start is refused.
+    """
+    loop = _MetaLoop(model, list(tasks), settings, precision, seed)
+    say: Report = report or (lambda event, facts: None)
+    keeper = Keeper(
+        None if folder is None else Path(folder),
+        keep=2,
+        fingerprint="" if folder is None else loop.fingerprint(),
+        main=True,
+        say=lambda text: say("note", {"text": text}),
+    )
+    for source in loop.sources:
+        if source.note:
+            say("note", {"text": source.note})
+    keeper.check_space(model)
+    state = keeper.find()
+    keeper.cut_log(state)
+    if state is not None:
+        keeper.restore(model, loop.optimizer, 0)
+        loop.losses = list(state["progress"]["losses"])
+    say("measuring starts", {"what": "meta-training", "examples": settings.steps})
+    say("measuring goes on", {"items": len(loop.losses)})
+    before = model.training
+    model.train()
+    try:
+        with StopSignals() as signals:
+            while (step := len(loop.losses)) < settings.steps:
+                loop.step(step)
+                done = step + 1
+                keeper.log({"step": done, "query_loss": loop.losses[-1]})
+                say("measuring goes on", {"items": 1})
+                if signals.received or done % checkpoint_every == 0 or done == settings.steps:
+                    progress = {"step": done, "best_step": -1, "losses": loop.losses}
+                    keeper.save(model, loop.optimizer, [random_state()], progress, {})
+                if signals.received:
+                    saved = "the same command goes on from here" if folder else "nothing was saved"
+                    text = f"stopped after {done} of {settings.steps} steps: {saved}"
+                    raise Interrupted(text, int(signals.received))
+    finally:
+        model.train(before)
+    return loop.losses
+
+
+def episode_sources(tasks: Sequence[Task], settings: Meta) -> list[EpisodeSource]:
+    """One a task, or what is wrong with the settings for these tasks."""
+    if settings.pairs > len(tasks):
+        raise InputError(
+            f"meta: pairs = {settings.pairs} a step, but only {len(tasks)} are trained on"
+        )
+    sizes = {"support": settings.support, "query": settings.query}
+    return [EpisodeSource(task, **sizes) for task in tasks]
+
+
+class _MetaLoop:
+    """What is set up once, and one outer step."""
+
+    def __init__(
+        self,
+        model: MultiTaskModel,
+        tasks: list[Task],
+        settings: Meta,
+        precision: str,
+        seed: int,
+    ) -> None:
+        self.model, self.tasks, self.settings = model, tasks, settings
+        self.precision, self.seed = precision, seed
+        self.sources = episode_sources(tasks, settings)
+        self.encoded = [model.encode(task.spec, task.splits["train"]) for task in tasks]
+        self.trained = {n: p for n, p in model.named_parameters() if p.requires_grad}
+        if not self.trained:
+            raise InputError("nothing to train: every parameter of the model is frozen")
+        self.still = [name for name in self.trained if name.startswith("gates.")]
+        weights = [p for name, p in self.trained.items() if name not in self.still]
+        groups: list[dict[str, Any]] = [{"params": weights}]
+        self.sparse = sparse_gates(model) if settings.sparsity else None
+        if self.still:
+            gates = [self.trained[name] for name in self.still]
+            groups.append({"params": gates, "lr": settings.gate_rate})
+        self.optimizer = torch.optim.SGD(groups, lr=settings.outer_rate, momentum=settings.momentum)
+        self.losses: list[float] = []
+
+    def fingerprint(self) -> str:
+        """Of all that decides the result, the start's weights and mask among them."""
+        data = [task.fingerprint() for task in self.tasks]
+        start: list[Any] = []
+        for name, value in self.model.state_dict().items():
+            start += [name, value.detach().cpu().reshape(-1).view(torch.uint8).numpy()]
+        trained = list(self.trained)
+        settings = asdict(self.settings)
+        return digest("meta", settings, data, trained, self.precision, self.seed, *start)
+
+    def drawn(self, step: int) -> list[tuple[int, Episode]]:
+        """The pairs of a step, each with its episode."""
+        generator = random.Random(f"pairs/{self.seed}/{step}")
+        places = generator.sample(range(len(self.tasks)), self.settings.pairs)
+        return [(place, self.sources[place].draw(f"{self.seed}/{step}")) for place in places]
+
+    def loss(self, parameters: Mapping[str, Tensor], batch: Batch) -> Tensor:
+        twice = self.settings.algorithm == "maml"
+        return pair_loss(self.model, parameters, batch, precision=self.precision, twice=twice)
+
+    def step(self, number: int) -> None:
+        settings, total = self.settings, 0.0
+        summed: dict[str, Tensor] = {}
+        for place, episode in self.drawn(number):
+            torch.manual_seed(_number(f"{self.seed}/{number}/{place}"))
+            gradients, value = outer_gradients(
+                self.loss,
+                self.trained,
+                episode_batch(self.model, self.tasks[place], self.encoded[place], episode.support),
+                episode_batch(self.model, self.tasks[place], self.encoded[place], episode.query),
+                algorithm=settings.algorithm,
+                steps=settings.inner_steps,
+                rate=settings.inner_rate,
+                still=self.still,
+            )
+            total += value
+            if summed:
+                torch._foreach_add_(list(summed.values()), [gradients[n] for n in summed])
+            else:
+                summed = gradients
+            del gradients  # or a pair's would still be there while the next one's are made
+        for name, gradient in summed.items():
+            self.trained[name].grad = gradient.div_(settings.pairs)
+        loss = total / settings.pairs
+        limit = settings.clip or float("inf")
+        weights = [p for name, p in self.trained.items() if name not in self.still]
+        norm = float(torch.nn.utils.clip_grad_norm_(weights, limit))
+        self._prepare_gates()
+        if not np.isfinite([loss, norm]).all():
+            raise InputError(
+                f"meta: the query loss is {loss} and its gradient {norm:.3g} at step {number + 1}: "
+                f"lower inner_rate ({settings.inner_rate}) or outer_rate ({settings.outer_rate})"
+            )
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        self.losses.append(loss)
+
+    def _prepare_gates(self) -> None:
+        """Gates take steps of one length: their gradients are orders of magnitude smaller than the
+        weights', so that at one rate, or clipped together, they would never move."""
+        for name in self.still:
+            gate = self.trained[name]
+            if self.sparse is not None:
+                (added,) = torch.autograd.grad(self.sparse.open_share(), [gate])
+                gate.grad = self.settings.sparsity * added + (0 if gate.grad is None else gate.grad)
+            if gate.grad is not None:
+                gate.grad /= gate.grad.norm().clamp(min=1e-12)
+
+
+def episode_batch(
+    model: MultiTaskModel, task: Task, encoded: Encoded, examples: Sequence[int]
+) -> Batch:
+    """All items of these examples as one batch."""
+    few = encoded.only(np.asarray(examples))
+    pad_id = int(model.tokenizer.pad_token_id)
+    return make_batch([(task.name, few, np.arange(few.items))], pad_id=pad_id).to(model.device)
+
+
+def pair_loss(
+    model: MultiTaskModel,
+    parameters: Mapping[str, Tensor],
+    batch: Batch,
+    *,
+    precision: str,
+    twice: bool = False,
+) -> Tensor:
+    """The mean loss of a batch with these parameters in the model's place.
+
+    `twice` chooses attention that can be differentiated twice: torch's fused kernels cannot.
+    """
+    if any(is_checkpointing(bare) for bare in model.bare_models()):
+        # What is computed again in the backward pass would use the model's own parameters.
+        raise InputError("meta: does not go with gradient checkpointing: leave it out")
+    plain = sdpa_kernel(SDPBackend.MATH) if twice else contextlib.nullcontext()
+    with plain, autocast(model.device, precision):
+        outputs = functional_call(model, dict(parameters), (batch,))
+    spec = model.spec(batch.parts[0].task)
+    loss: Tensor = spec.weight * outputs.losses[0].float().mean()
+    return loss
+
+
+def _number(text: str) -> int:
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:6], "big")

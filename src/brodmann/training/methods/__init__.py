@@ -1,0 +1,1 @@
+"""Methods that change how a step trains: IAT, gradient aggregation, distillation."""

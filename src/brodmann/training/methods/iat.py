@@ -1,0 +1,295 @@
+r"""IAT, importance-aware training: for the last steps a task moves only its own important heads.
+
+After $\lfloor (1-\delta) \cdot \mathrm{steps} \rfloor$ optimizer steps of ordinary training the
+importance of every head is measured for every task on training examples. $M_i$ keeps the
+$\lfloor \alpha \cdot \mathrm{heads} \rfloor$ most important heads of task $i$, over all layers
+together, and from then on a batch of task $i$ updates, inside attention, only the rows of
+$W^Q, W^K, W^V$ (with their biases) and the columns of $W^O$ that those heads own. Everything
+outside attention trains as before. $\alpha = 1$ or $\delta = 0$ is plain training, to the bit;
+under $\alpha = 0$ no task moves any head in the last steps.
+
+Reference: Li et al. 2023, "Interpreting and Exploiting Functional Specialization in Multi-Head
+Attention under Multi-task Learning", §4.2.
+Departures: a head that a step does not select does not move at all in it: no gradient, no momentum,
+no weight decay, and its optimizer moments stay (`strict=False` zeroes its gradients only, as the
+published code does, and the optimizer drifts on); $W^O$ is masked too (`projections="qkv"` leaves
+it out, as the published code does). Dropout is on again after the measurement, and nothing of its
+gradients reaches the next step.
+"""
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from brodmann.data.tasks import Task
+from brodmann.errors import InputError, did_you_mean
+from brodmann.files import Array
+from brodmann.models.backbone.anatomy import bare_models, family_of, head_shape
+from brodmann.models.heads.gates import head_gates
+from brodmann.models.heads.measure import example_probes, importance
+from brodmann.models.heads.removal import check_apart, check_removable, prune_heads
+from brodmann.models.heads.slices import (
+    PROJECTIONS,
+    HeadSlices,
+    gate_slices,
+    group_size,
+    head_slices,
+)
+from brodmann.models.heads.trained_gates import gone_heads
+from brodmann.results import Head, HeadScores, share_of
+from brodmann.training.output_heads import fitted_heads
+
+VARIANTS = ("important", "random", "ticket_share", "prune")
+MOMENTS = ("exp_avg", "exp_avg_sq", "momentum_buffer")  # of AdamW, of SGD
+FROZEN = "specialize: all attention is frozen, so no head can be trained"
+ALL_TASKS = "all tasks"  # under `prune` one choice of heads holds for every task
+
+
+@dataclass(frozen=True)
+class IAT:
+    """Settings of `fit(..., specialize=IAT(...))`.
+
+    Variants: `important`; `random`, as many heads drawn for every task; `ticket_share`, the
+    important heads of the pretrained model from the first step on (δ = 1; Ticket-Share); `prune`,
+    the least important α of all tasks together are switched off and the others trained on, and cut
+    out for good at the end.
+    """
+
+    alpha: float = 0.3
+    delta: float = 0.1
+    variant: str = "important"
+    examples: int | None = 1000  # a task, drawn from its training data
+    projections: str = "all"
+    strict: bool = True
+    fitted: bool = True  # output heads, where heads are chosen before the first step
+
+    def __post_init__(self) -> None:
+        for name in ("alpha", "delta"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+                raise InputError(f"{name} = {value!r}: expected a share from 0 to 1")
+        for name, known in (("variant", VARIANTS), ("projections", PROJECTIONS)):
+            value = getattr(self, name)
+            if value not in known:
+                raise InputError(f"unknown {name} '{value}'{did_you_mean(str(value), known)}")
+        if self.examples is not None and self.examples < 1:
+            raise InputError(f"examples = {self.examples}: expected at least 1")
+        if self.variant == "prune" and self.alpha == 1:
+            raise InputError("alpha = 1: variant 'prune' would switch every head off")
+
+    @property
+    def share(self) -> float:
+        """Of the steps that are specialized."""
+        return 1.0 if self.variant == "ticket_share" else self.delta
+
+    @property
+    def is_plain(self) -> bool:
+        if self.variant == "prune":
+            return self.alpha == 0 or self.share == 0
+        return self.alpha == 1 or self.share == 0
+
+    def switch(self, steps: int) -> int:
+        """How many ordinary steps come first, counted exactly."""
+        return int((1 - Fraction(str(self.share))) * steps)
+
+
+def check_trained_heads(settings: IAT, architecture: str, freeze: float | str, gates: str) -> None:
+    """What the settings of a model alone say: whether there is a head that could move."""
+    if settings.is_plain or settings.variant == "prune" or gates == "trained":
+        return
+    if architecture == "adapters":
+        raise InputError(
+            "specialize: the backbone of architecture 'adapters' is frozen, so no head can be "
+            "trained: it goes with every other architecture"
+        )
+    if freeze in ("encoder", 1):
+        raise InputError(FROZEN)
+
+
+def check_specialization(model: Any, settings: IAT) -> None:
+    """What is not possible with this model, before the first step."""
+    if settings.is_plain:
+        return
+    check_trained_heads(settings, model.settings.architecture, 0.0, model.settings.gates)
+    for bare in bare_models(model):
+        family_of(bare)
+        if settings.variant == "prune":
+            check_removable(bare, [])
+    if settings.variant == "prune":
+        check_apart(bare_models(model))
+    elif not _some_head_trains(model, settings):
+        raise InputError(FROZEN)
+    total = int(np.prod(head_shape(bare_models(model)[0])))
+    if settings.alpha > 0 and share_of(settings.alpha, total) < 1:
+        raise InputError(f"alpha = {settings.alpha} of {total} heads is less than one head")
+
+
+def _some_head_trains(model: Any, settings: IAT) -> bool:
+    free = None if model.gates is None else model.gates.free
+    return (free is not None and free.requires_grad) or any(
+        slices.parameter.requires_grad
+        for bare in bare_models(model)
+        for slices in head_slices(bare, settings.projections)
+    )
+
+
+class Specialization:
+    """One run's choice of heads, and what keeps the others where they are."""
+
+    def __init__(self, model: Any, settings: IAT, steps: int) -> None:
+        self.model, self.settings = model, settings
+        self.begins = settings.switch(steps)
+        check_specialization(model, settings)
+        self.heads: dict[str, list[Head]] | None = None  # None before the switch
+        self.task = ""  # whose batch is being read
+        self._parts: list[_Part] = []
+        self._gates = contextlib.ExitStack()
+
+    def due(self, step: int) -> bool:
+        return self.heads is None and step >= self.begins
+
+    def choose(
+        self, tasks: Sequence[Task], *, seed: int, batch_size: int, precision: str
+    ) -> dict[str, list[Head]]:
+        """The heads of every task, by the settings' variant."""
+        settings = self.settings
+        bare = bare_models(self.model)[0]
+        names = tuple(task.name for task in tasks)
+        if settings.alpha == 0:  # nothing to measure: no head is chosen
+            return {name: [] for name in names}
+        values = np.zeros((len(names), *head_shape(bare)))
+        how: dict[str, Any] = {"batch_size": batch_size, "precision": precision}
+        if settings.variant != "random":
+            with self._trained_heads(tasks, seed, how):
+                for place, task in enumerate(tasks):
+                    probes = example_probes(
+                        self.model, task, "train", settings.examples, seed, **how
+                    )
+                    values[place] = importance(self.model, probes)
+        scores = HeadScores(names, values, removed=tuple(gone_heads(self.model)))
+        if settings.variant == "prune":
+            least = scores.least(settings.alpha, group=group_size(bare))
+            check_removable(bare, least)
+            return {ALL_TASKS: least}
+        if settings.variant == "random":
+            return {
+                name: scores.random(settings.alpha, seed * 1000 + place)
+                for place, name in enumerate(names)
+            }
+        return {name: scores.top(settings.alpha, name) for name in names}
+
+    def _trained_heads(self, tasks: Sequence[Task], seed: int, how: dict[str, Any]) -> Any:
+        """Before the first step the output heads are random: fit them for the measurement."""
+        if self.begins > 0 or not self.settings.fitted:
+            return contextlib.nullcontext()
+        return fitted_heads(self.model, tasks, examples=self.settings.examples, seed=seed, **how)
+
+    def install(self, heads: Mapping[str, Sequence[Sequence[int]]]) -> None:
+        """From now on the heads are those; after a resume they come from the checkpoint."""
+        self.heads = {name: [(int(a), int(b)) for a, b in chosen] for name, chosen in heads.items()}
+        if self.settings.variant == "prune":
+            self._gates.enter_context(head_gates(self.model, off=self.heads[ALL_TASKS]))
+            return
+        found: dict[int, tuple[HeadSlices, dict[str, Array]]] = {}
+        for bare in bare_models(self.model):
+            readers = [
+                name
+                for name in self.heads
+                if self.model.encoder.backbone_of(name).base_model is bare
+            ]
+            masks = {name: _mask(self.heads[name], head_shape(bare)) for name in readers}
+            for slices in head_slices(bare, self.settings.projections):
+                if slices.parameter.requires_grad:
+                    _, known = found.setdefault(id(slices.parameter), (slices, {}))
+                    known |= masks  # paths of one encoder share layers
+        free = None if self.model.gates is None else self.model.gates.free
+        if free is not None and free.requires_grad:  # a head's gate moves with it
+            shape = head_shape(bare_models(self.model)[0])
+            masks = {name: _mask(chosen, shape) for name, chosen in self.heads.items()}
+            found[id(free)] = (gate_slices(free, shape), masks)
+        self._parts = [_Part(self, slices, masks) for slices, masks in found.values()]
+
+    @contextlib.contextmanager
+    def step(self, tasks: Sequence[str], optimizer: torch.optim.Optimizer) -> Iterator[None]:
+        """Around the optimizer's step: what no batch of the step selected stays as it is."""
+        parts = self._parts if self.settings.strict else []
+        kept = [part.keep(tasks, optimizer) for part in parts]
+        yield
+        for part, values in zip(parts, kept, strict=True):
+            part.put_back(values, optimizer)
+
+    def remove_hooks(self) -> None:
+        for part in self._parts:
+            part.hook.remove()
+        self._parts = []
+        self._gates.close()
+
+    def finish(self) -> None:
+        """Pruned heads are cut out for good."""
+        if self.settings.variant == "prune" and self.heads is not None:
+            prune_heads(self.model, self.heads[ALL_TASKS])
+
+
+class _Part:
+    """One parameter: gradients of heads that the batch's task has not chosen are set to 0."""
+
+    def __init__(
+        self, owner: Specialization, slices: HeadSlices, masks: Mapping[str, Array]
+    ) -> None:
+        self.parameter, self.dimension = slices.parameter, slices.dimension
+        device = self.parameter.device
+        self.moves = {
+            name: torch.from_numpy(slices.chosen(mask)).to(device) for name, mask in masks.items()
+        }
+        leaf: Any = self.parameter  # torch's own method has no types
+        self.hook = leaf.register_hook(lambda gradient: self._masked(gradient, owner.task))
+
+    def _masked(self, gradient: Tensor, task: str) -> Tensor:
+        still = ~self.moves[task]
+        if gradient.dim() == 2:
+            still = still[:, None] if self.dimension == 0 else still[None, :]
+        return gradient.masked_fill(still, 0.0)
+
+    def keep(self, tasks: Sequence[str], optimizer: torch.optim.Optimizer) -> list[Any]:
+        """Copies of what must not move: (tensor, places, values) of the weight and its moments."""
+        if self.parameter.grad is None:  # no batch of this step reads it: the optimizer skips it
+            return []
+        moving = [self.moves[task] for task in dict.fromkeys(tasks) if task in self.moves]
+        still = ~torch.stack(moving).any(dim=0)
+        places = still.nonzero().flatten()
+        if not len(places):
+            return []
+        return [
+            (name, places, tensor.index_select(self.dimension, places))
+            for name, tensor in self._tensors(optimizer).items()
+        ]
+
+    def put_back(self, kept: list[Any], optimizer: torch.optim.Optimizer) -> None:
+        if not kept:
+            return
+        before = {name: values for name, _, values in kept}
+        places = kept[0][1]
+        for name, tensor in self._tensors(optimizer).items():
+            if name in before:
+                tensor.index_copy_(self.dimension, places, before[name])
+            else:  # made by this step: a head that did not move has none, whatever decay put there
+                tensor.index_fill_(self.dimension, places, 0.0)
+
+    def _tensors(self, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+        """The weight, and its moments as far as there are some."""
+        state = optimizer.state.get(self.parameter, {})
+        moments = {name: state[name] for name in MOMENTS if state.get(name) is not None}
+        return {"weight": self.parameter.data, **moments}
+
+
+def _mask(heads: Sequence[Head], shape: tuple[int, int]) -> Array:
+    mask = np.zeros(shape, dtype=bool)
+    for head in heads:
+        mask[head] = True
+    return mask
