@@ -50,4 +50,4 @@ def zero_shot(
 def starts_alike(model: MultiTaskModel, head: str) -> bool:
     """Whether a new task is the same model from every start: with a new output head, on an encoder
     that reads every task alike, nothing is left to copy."""
-    return head == "new" and bool(model.encoder.one_pass)
+    return head == "new" and model.architecture.one_pass

@@ -18,7 +18,7 @@ ROTATIONS = 3
 
 def knows_tasks(model: MultiTaskModel) -> bool:
     """Whether the encoder treats tasks differently, so that they can be exchanged."""
-    return bool(model.encoder.knows_tasks) and len(model.specs) > 1
+    return model.architecture.knows_tasks and len(model.specs) > 1
 
 
 def rotations(names: Sequence[str]) -> list[dict[str, str]]:

@@ -38,7 +38,7 @@ OUTPUTS = {  # what the graph returns, by the form of the task's head
 
 def _check_plain(model: Any) -> None:
     """What is conditioned on the task has no place in a model that knows one task."""
-    if model.settings.architecture not in ("shared", "single"):
+    if not model.architecture.plain:
         raise InputError(
             f"architecture '{model.settings.architecture}' adds modules that transformers' own "
             "classes cannot hold: export works for 'shared' and 'single'"

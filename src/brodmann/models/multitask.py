@@ -4,7 +4,6 @@ It is saved as one folder (safetensors, JSON, tokenizer, model card) and loaded 
 """
 
 import copy
-import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,9 +20,9 @@ from brodmann.data.tasks import Example, Task, TaskSpec
 from brodmann.errors import InputError, did_you_mean
 from brodmann.files import whole_folder, write_json, write_text
 from brodmann.models.backbone import load as backbones
-from brodmann.models.backbone.anatomy import bare_models
+from brodmann.models.backbone.anatomy import AroundBackbones, bare_models
 from brodmann.models.backbone.checkpointing import enable_checkpointing
-from brodmann.models.encoders import ARCHITECTURES
+from brodmann.models.encoders import ARCHITECTURES, Architecture, check_architecture
 from brodmann.models.encoders.task_context import checkpoint_contexts
 from brodmann.models.heads.trained_gates import check_gates, gates_for, through
 from brodmann.models.pooling import OWN, check_pooling, resolve_pooling
@@ -72,7 +71,7 @@ class Outputs:
     losses: list[Tensor]
 
 
-class MultiTaskModel(nn.Module):
+class MultiTaskModel(AroundBackbones):
     """One encoder, many tasks. Build it with `from_pretrained`."""
 
     def __init__(
@@ -85,14 +84,12 @@ class MultiTaskModel(nn.Module):
         self.tokenizer = backbone.tokenizer
         self.config = backbone.model.config
         self.settings.max_length = _checked_length(settings, self.config, self.tokenizer)
-        build = ARCHITECTURES[settings.architecture]
         with torch.random.fork_rng():  # new modules start from the seed
             torch.manual_seed(settings.seed)
-            self.encoder = build(
+            self.encoder = self.architecture.build(
                 backbone.model, specs, settings.max_length, **(settings.parameters or {})
             )
-        if hasattr(self.encoder, "describe"):  # what was drawn or left to a default, in full
-            self.settings.parameters = self.encoder.describe()
+        self.settings.parameters = self.encoder.describe(settings.parameters)
         self.gates = gates_for(self.encoder, settings.gates)
         self.heads = nn.ModuleDict()
         check_shared(specs)
@@ -174,8 +171,8 @@ class MultiTaskModel(nn.Module):
 
         `encoder_of` says whose encoder, where every task has one of its own (`single`).
         """
-        known = ("shared",) if encoder_of is None else ("shared", "single")
-        if self.settings.architecture not in known:
+        known = self.architecture.is_shared if encoder_of is None else self.architecture.plain
+        if not known:
             raise InputError(
                 f"architecture '{self.settings.architecture}': its encoder knows the tasks it was "
                 "trained on, so it cannot be taken for others: train with 'shared', or give the "
@@ -243,8 +240,7 @@ class MultiTaskModel(nn.Module):
         with torch.random.fork_rng():
             torch.manual_seed(seed)
             self.encoder.add_task(spec.name, like)
-        if hasattr(self.encoder, "describe"):
-            self.settings.parameters = self.encoder.describe()
+        self.settings.parameters = self.encoder.describe(self.settings.parameters)
         self.heads[key] = new.to(self.device)
         self.specs[spec.name] = spec
         self.train(self.training)  # what is new is in the mode of the rest
@@ -274,8 +270,12 @@ class MultiTaskModel(nn.Module):
         """The transformers models inside the encoder (one when they are shared)."""
         return bare_models(self)
 
-    def encoder_module(self) -> Any:
-        return self.encoder
+    def paths(self) -> list[Any]:
+        return list(self.encoder.paths())
+
+    @property
+    def architecture(self) -> Architecture:
+        return ARCHITECTURES[self.settings.architecture]
 
     def enable_gradient_checkpointing(self) -> None:
         """Compute activations twice instead of keeping them: less memory, more time."""
@@ -326,9 +326,9 @@ class MultiTaskModel(nn.Module):
         def count(module: nn.Module) -> int:
             return sum(parameter.numel() for parameter in module.parameters())
 
-        activated = getattr(self.encoder, "activated_parameters", None)
+        activated = self.encoder.activated_parameters()
         return {
-            **({} if activated is None else {"activated": int(activated())}),
+            **({} if activated is None else {"activated": activated}),
             "encoder": count(self.encoder),
             "heads": count(self.heads),
             "total": count(self),
@@ -379,16 +379,6 @@ class MultiTaskModel(nn.Module):
             "tasks": [spec.to_dict() for spec in self.specs.values()],
             "backbone": self.config.to_dict(),
         }
-
-
-def check_architecture(name: str, parameters: Mapping[str, Any]) -> None:
-    if name not in ARCHITECTURES:
-        raise InputError(f"unknown architecture '{name}'{did_you_mean(name, ARCHITECTURES)}")
-    known = list(inspect.signature(ARCHITECTURES[name]).parameters)[3:]
-    for key in parameters:
-        if key not in known:
-            hint = did_you_mean(key, known)
-            raise InputError(f"architecture '{name}' has no parameter '{key}'{hint}")
 
 
 def checked_freeze(freeze: float | str) -> float | str:

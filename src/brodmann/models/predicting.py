@@ -48,7 +48,7 @@ def predict_all(
         if places:
             spec = model.specs[name]
             examples = read_inputs(spec, [texts[place] for place in places])
-            rows = _rows(spec, examples) if model.encoder.one_pass else None
+            rows = _rows(spec, examples) if model.architecture.one_pass else None
             groups.setdefault(rows or name, {})[name] = examples
     for group in groups.values():
         for name, predictions in _together(model, group, batch_size).items():

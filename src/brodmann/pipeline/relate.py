@@ -235,7 +235,7 @@ def _from_voxels(folder: Path, config: Config, tasks: list[Task], voxels: Path) 
 
 
 def _check_single(model: Any, folder: Path, by: str) -> None:
-    if model.settings.architecture != "single":
+    if not model.architecture.separate:
         raise InputError(
             f"{folder}: {by} compares the encoders of single tasks: train with "
             'model.architecture = "single"'

@@ -36,7 +36,7 @@ def check_methods(config: Config, command: str = "run") -> None:
     A table that the command does not read would be ignored in silence, so it is refused.
     """
     from brodmann.data.sampling.samplers import check_sampler
-    from brodmann.models.multitask import check_architecture
+    from brodmann.models.encoders import check_architecture
     from brodmann.training.methods.iat import IAT, check_trained_heads
     from brodmann.training.processes import check_trackers
 

@@ -5,10 +5,10 @@ Read by the page and by the terminal, so that both say the same.
 
 from typing import Any
 
+from brodmann.models.encoders import architecture_of
 from brodmann.reporting.blocks import interval, listed, percent, points
 
 LOST = 0.02  # points of a score: a clear loss is at least this, with its interval below zero
-PARTS_OF_THEIR_OWN = ("ca_mtl", "adapters", "pals", "hmnet", "single")  # `like` copies them
 ALIKE = (
     "Every start has the same score before training, so it is shown once: in the architecture "
     "`shared` no part of the encoder belongs to one task, and `like` has nothing to copy."
@@ -54,7 +54,7 @@ def loss_in_words(found: dict[str, Any]) -> str:
 def advice_against_loss(found: dict[str, Any]) -> str:
     """What keeps old tasks as they are."""
     advice = "Set frozen = true in [adapt]: then only what belongs to the new tasks is trained"
-    if found.get("architecture") in PARTS_OF_THEIR_OWN:
+    if architecture_of(found.get("architecture")).task_parts:
         return f"{advice}."
     return (
         f"{advice}, and old tasks stay as they are. If that learns too little, train the start "

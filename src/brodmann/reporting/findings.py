@@ -8,6 +8,7 @@ from typing import Any
 
 from brodmann.analysis.dissociation import DISTINCT, LEARNT
 from brodmann.analysis.statistics import FEWEST_DRAWS, FEWEST_SEEDS
+from brodmann.models.encoders import architecture_of
 from brodmann.reporting.adaptation import advice_against_loss, loss_in_words, lost_tasks
 from brodmann.reporting.blocks import counted, interval, listed, mean_spread, percent, points
 from brodmann.reporting.gains import sharing_arm, single_arm, single_differences
@@ -122,7 +123,7 @@ def cautions(run: Record) -> list[Reasoned]:
             )
         )
     result = run.dissociation
-    if result is not None and result.settings.get("architecture") == "single":
+    if result is not None and architecture_of(result.settings.get("architecture")).separate:
         found.append(
             (
                 "Every task has an encoder of its own here.",

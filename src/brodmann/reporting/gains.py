@@ -1,10 +1,11 @@
 """What tasks gain by being trained together: every way of training against the single-task one.
 
-The single-task run is known by `architecture = "single"` in its configuration, whatever its name.
+The single-task run is the one whose tasks have encoders of their own, whatever its name.
 """
 
 from typing import Any
 
+from brodmann.models.encoders import architecture_of
 from brodmann.reporting.record import Record, Study
 from brodmann.results import LOWER_IS_BETTER
 
@@ -15,7 +16,8 @@ def single_arm(study: Study) -> str | None:
         return None
     arms = study.comparison["arms"]
     for run in study.runs:
-        if run.settings.get("model", {}).get("architecture") == "single" and run.arm in arms:
+        name = run.settings.get("model", {}).get("architecture")
+        if architecture_of(name).separate and run.arm in arms:
             return run.arm
     return "single" if "single" in arms else None
 

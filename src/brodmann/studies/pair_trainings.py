@@ -20,6 +20,7 @@ from brodmann.data.description import checked
 from brodmann.data.tasks import Task
 from brodmann.errors import InputError, RunError
 from brodmann.files import write_json, write_text
+from brodmann.models.encoders import ARCHITECTURES
 from brodmann.pipeline.relate import RELEVANCE, described
 from brodmann.pipeline.run_folder import check_folder, opened
 from brodmann.pipeline.train import tasks_of
@@ -46,7 +47,7 @@ def relate_pairs(
     if len(names) < 2:
         raise InputError("relations need at least two tasks")
     check_clusters(clusters, len(names))
-    if config.model.architecture != "shared":
+    if not ARCHITECTURES[config.model.architecture].is_shared:
         raise InputError(
             f"--by pairs: architecture '{config.model.architecture}': what two tasks do to each "
             "other shows where they share an encoder: use 'shared'"
@@ -192,6 +193,6 @@ def _best_beside_others(result: dict[str, Any]) -> dict[str, float]:
 
 def _depths_of(config: Config) -> dict[str, Any]:
     """Depths that were given for `hmnet` stay."""
-    if config.model.architecture != "hmnet":
+    if not ARCHITECTURES[config.model.architecture].takes_clusters:
         return {}
     return {k: v for k, v in config.model.parameters.items() if k != "clusters"}

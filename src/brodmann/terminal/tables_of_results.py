@@ -12,6 +12,7 @@ from rich.panel import Panel
 from rich.text import Text
 
 from brodmann.analysis.dissociation import findings
+from brodmann.models.encoders import architecture_of
 from brodmann.reporting.adaptation import advice_against_loss, loss_in_words, start_rows
 from brodmann.results import VERDICTS, mean_dissociation
 from brodmann.terminal.numbers import (
@@ -127,7 +128,7 @@ def dissociation_lines(result: Any) -> list[str]:
             words = VERDICTS[found[i][j]]
             pair = f"{one}{weak.get(one, '')} – {result.tasks[j]}{weak.get(result.tasks[j], '')}"
             lines.append(f"{escape(pair)}: {words} ({both}; {shared})")
-    if result.settings.get("architecture") == "single":
+    if architecture_of(result.settings.get("architecture")).separate:
         lines.append(
             "[yellow]note:[/yellow] every task has an encoder of its own here: heads are compared "
             "by their places only"

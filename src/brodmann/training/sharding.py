@@ -27,6 +27,7 @@ from brodmann.data.sampling.uncertainty import NAME as UNCERTAINTY
 from brodmann.errors import InputError
 from brodmann.models.backbone.anatomy import layers_of
 from brodmann.models.backbone.checkpointing import is_checkpointing
+from brodmann.models.encoders import ARCHITECTURES
 from brodmann.models.multitask import MultiTaskModel, Outputs
 from brodmann.training.options import Options
 
@@ -44,7 +45,7 @@ def check_sharding(
 ) -> None:
     """What has been shown to work; anything else is refused before it goes wrong."""
     refused = {
-        f'architecture = "{architecture}"': architecture != "shared",
+        f'architecture = "{architecture}"': not ARCHITECTURES[architecture].is_shared,
         "gates of the model": gates,
         "specialize": specialized,
         "aggregation": aggregation is not None,

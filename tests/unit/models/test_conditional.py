@@ -53,7 +53,7 @@ def encoder_of(
     """(encoder, an equal backbone of its own)"""
     pair = [tiny(family, None if family == "mpnet" else attention) for _ in range(2)]
     torch.manual_seed(3)
-    encoder = ARCHITECTURES[architecture](pair[0], SPECS, LENGTH, **parameters)
+    encoder = ARCHITECTURES[architecture].build(pair[0], SPECS, LENGTH, **parameters)
     return encoder.eval(), pair[1]
 
 
@@ -286,7 +286,7 @@ def test_gradient_checkpointing_changes_nothing(
 def test_other_families_are_refused_in_one_line(architecture: str) -> None:
     for family in ("distilbert", "gpt2", "deberta"):
         with pytest.raises(bm.InputError, match=r"not known here: use one of bert, roberta"):
-            ARCHITECTURES[architecture](tiny(family), SPECS, LENGTH)
+            ARCHITECTURES[architecture].build(tiny(family), SPECS, LENGTH)
 
 
 @pytest.mark.parametrize(
@@ -308,7 +308,7 @@ def test_bad_parameters_are_one_line(
     architecture: str, parameters: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(bm.InputError, match=words):
-        ARCHITECTURES[architecture](tiny("bert"), SPECS, LENGTH, **parameters)
+        ARCHITECTURES[architecture].build(tiny("bert"), SPECS, LENGTH, **parameters)
 
 
 def test_the_backbone_alone_says_that_it_needs_a_task() -> None:
@@ -431,7 +431,7 @@ def added(which: str, architecture: str, tasks: int = 8, **parameters: Any) -> t
     plain = sum(p.numel() for p in backbone.parameters())
     specs = [TaskSpec(f"t{n}", "classification", labels=("x", "y")) for n in range(tasks)]
     with torch.device("meta"):
-        encoder = ARCHITECTURES[architecture](backbone, specs, 128, **parameters)
+        encoder = ARCHITECTURES[architecture].build(backbone, specs, 128, **parameters)
     more = sum(p.numel() for p in encoder.parameters()) - plain
     return more, 1 + more / plain
 

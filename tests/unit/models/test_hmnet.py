@@ -23,9 +23,11 @@ CLUSTERS = [["a", "b"], ["c"]]
 def test_at_the_start_every_path_is_the_backbone(family: str) -> None:
     plain = tiny(family)
     specs = [TaskSpec(n, "classification", labels=("x", "y")) for n in ("a", "b", "c")]
-    encoder = ARCHITECTURES["hmnet"](
-        tiny(family), specs, 16, clusters=CLUSTERS, shared=0, clustered=1, specific=1
-    ).eval()
+    encoder = (
+        ARCHITECTURES["hmnet"]
+        .build(tiny(family), specs, 16, clusters=CLUSTERS, shared=0, clustered=1, specific=1)
+        .eval()
+    )
     inputs = padded_inputs()
     with torch.no_grad():
         expected = plain(**inputs).last_hidden_state
@@ -91,7 +93,7 @@ def test_hmnet_has_the_parameters_that_its_formula_says() -> None:
     layer = sum(p.numel() for p in layers_of(backbone)[0].parameters())
     pooler = sum(p.numel() for p in backbone.pooler.parameters())
     with torch.device("meta"):
-        encoder = ARCHITECTURES["hmnet"](
+        encoder = ARCHITECTURES["hmnet"].build(
             backbone, specs, 128, clusters=[names[:4], names[4:9], names[9:]]
         )
     overall = sum(p.numel() for p in encoder.parameters())
@@ -127,7 +129,7 @@ def test_a_task_moves_only_its_skills_and_they_are_averaged() -> None:
 def test_skillnet_has_the_papers_parameters() -> None:
     specs = [TaskSpec("a", "classification", labels=("x", "y"))]
     with torch.device("meta"):
-        encoder = ARCHITECTURES["skillnet"](bert("base"), specs, 128)
+        encoder = ARCHITECTURES["skillnet"].build(bert("base"), specs, 128)
     overall = sum(p.numel() for p in encoder.parameters())
     assert overall / 1e6 == pytest.approx(450, abs=1)  # as HMNet's Table 1 has it
     assert round(encoder.activated_parameters() / 1e6) == 166

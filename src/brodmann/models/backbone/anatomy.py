@@ -146,15 +146,21 @@ def layers_of(model: Any) -> list[nn.Module]:
     return list(model.get_submodule(family.layers))
 
 
+class AroundBackbones(nn.Module):
+    """A module that names the transformers models inside it: encoders, and models around them."""
+
+    def paths(self) -> list[Any]:
+        """Every transformers model inside, one per path; paths may share layers."""
+        raise NotImplementedError
+
+
 def bare_models(module: Any) -> list[Any]:
     """The bare transformers models inside any module: its own, or those it is built around."""
     from transformers import PreTrainedModel
 
     module = unwrapped(module)
-    if hasattr(module, "encoder_module"):
-        module = module.encoder_module()  # a multi-task model: its output heads are not encoders
-        if hasattr(module, "paths"):
-            return [path.base_model for path in module.paths()]
+    if isinstance(module, AroundBackbones):
+        return [path.base_model for path in module.paths()]
     found: list[Any] = []
     seen: set[int] = set()
 

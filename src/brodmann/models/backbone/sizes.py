@@ -107,11 +107,13 @@ def _counted(
         plain = transformers.AutoModel.from_config(config, trust_remote_code=False)
         backbone = sum(p.numel() for p in plain.parameters())
         specs = [TaskSpec(name=name, kind=kind, group=group) for name, kind, group in tasks]
-        encoder = ARCHITECTURES[architecture](plain, specs, max_length, **json.loads(parameters))
+        encoder = ARCHITECTURES[architecture].build(
+            plain, specs, max_length, **json.loads(parameters)
+        )
     total = sum(p.numel() for p in encoder.parameters())
-    counted = getattr(encoder, "activated_parameters", None)
-    if counted is not None:
-        return total, int(counted()), backbone
+    activated = encoder.activated_parameters()
+    if activated is not None:
+        return total, activated, backbone
     # What is a task's own is used by that task alone.
     own = sum(p.numel() for name, _, _ in tasks for p in encoder.task_parameters(name))
     return total, total - own + own // len(tasks), backbone

@@ -1,19 +1,122 @@
-"""Architectures by name: `build(backbone, specs, max_length, **parameters)` → encoder module.
+"""Architectures by name, and what the rest of the program may rely on in each.
 
-An encoder takes the rows of a batch and its parts and returns the states of every part.
+`ARCHITECTURES` is the whole registration: one file with `build`, one line here. The line states
+what callers ask about an architecture without building it, so that no other module compares names.
+`Encoder` is what `build(backbone, specs, max_length, **parameters)` returns.
 """
 
-from collections.abc import Callable
-from typing import Any
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from brodmann.models.encoders import adapters, ca_mtl, hmnet, pals, shared, single, skillnet
+from brodmann.errors import InputError, did_you_mean
 
-ARCHITECTURES: dict[str, Callable[..., Any]] = {
-    "shared": shared.build,
-    "single": single.build,
-    "ca_mtl": ca_mtl.build,
-    "pals": pals.build,
-    "adapters": adapters.build,
-    "hmnet": hmnet.build,
-    "skillnet": skillnet.build,
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from brodmann.data.batches import Part
+    from brodmann.data.tasks import TaskSpec
+
+
+class Encoder(Protocol):
+    """A module (`nn.Module`) that turns the rows of a batch into states, task by task."""
+
+    PARTS: ClassVar[dict[str, str]]  # prefix of parameter names → part with a rate of its own
+    RATES: ClassVar[dict[str, float]]  # part → multiple of the common learning rate
+
+    def __call__(self, inputs: "dict[str, Tensor]", parts: "Sequence[Part]") -> list[Any]:
+        """The states of every part: transformers' own output objects, with that part's rows."""
+
+    def backbone_of(self, task: str) -> Any:
+        """The transformers model that reads this task."""
+
+    def paths(self) -> list[Any]:
+        """Every transformers model inside, one per path; paths may share layers."""
+
+    def task_parameters(self, task: str) -> "list[nn.Parameter]":
+        """The parameters that belong to this task alone."""
+
+    def add_task(self, name: str, like: str) -> None:
+        """Make room for a new task that starts like another one, or at random."""
+
+    def describe(self, given: dict[str, Any] | None) -> dict[str, Any] | None:
+        """The parameters that build the same encoder again, defaults and draws included."""
+
+    def activated_parameters(self) -> int | None:
+        """Number of parameters that one text goes through; None if that is not a smaller part."""
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """Where an architecture is built, and its capabilities."""
+
+    module: str  # holds `build` and, where freezing differs, `backward_passes`
+    one_pass: bool = False  # all tasks see the same states: one reading answers several tasks
+    knows_tasks: bool = False  # one encoder that treats tasks differently: they can be exchanged
+    plain: bool = False  # a task's backbone alone is its whole encoder
+    separate: bool = False  # every task has an encoder of its own
+    trains_heads: bool = True  # attention heads train, unless layers are frozen
+    task_parts: bool = False  # parts belong to one task, so a new task can copy them
+    takes_clusters: bool = False  # `clusters` groups the tasks
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether all tasks use the very same encoder and nothing else."""
+        return self.plain and not self.separate
+
+    def build(
+        self, backbone: Any, specs: "Sequence[TaskSpec]", max_length: int, **parameters: Any
+    ) -> Any:
+        """An `Encoder` around `backbone`."""
+        return import_module(self.module).build(backbone, specs, max_length, **parameters)
+
+    def parameter_names(self) -> list[str]:
+        return list(inspect.signature(import_module(self.module).build).parameters)[3:]
+
+    def backward_passes(self, freeze: float | str, parameters: Mapping[str, Any]) -> float:
+        """Cost of the gradients of activations and of weights, in forward passes."""
+        own = vars(import_module(self.module)).get("backward_passes")
+        if own is not None:
+            return float(own(freeze, parameters))
+        frozen = 1.0 if freeze == "encoder" else float(freeze)
+        return 2 * (1 - frozen)  # frozen layers at the bottom save both
+
+
+ARCHITECTURES: dict[str, Architecture] = {
+    "shared": Architecture(f"{__name__}.shared", one_pass=True, plain=True),
+    "single": Architecture(f"{__name__}.single", plain=True, separate=True, task_parts=True),
+    "ca_mtl": Architecture(f"{__name__}.ca_mtl", knows_tasks=True, task_parts=True),
+    "pals": Architecture(f"{__name__}.pals", knows_tasks=True, task_parts=True),
+    "adapters": Architecture(
+        f"{__name__}.adapters", knows_tasks=True, task_parts=True, trains_heads=False
+    ),
+    "hmnet": Architecture(
+        f"{__name__}.hmnet", knows_tasks=True, task_parts=True, takes_clusters=True
+    ),
+    "skillnet": Architecture(f"{__name__}.skillnet", knows_tasks=True),
 }
+
+
+def architecture_of(name: Any) -> Architecture:
+    """The architecture of that name; results of an unknown one promise nothing."""
+    return ARCHITECTURES.get(name, Architecture(""))
+
+
+def names_with(capability: str) -> str:
+    """The architectures with a capability, in words: `'shared' or 'single'`."""
+    assert capability in {field.name for field in fields(Architecture)}
+    able = [name for name, one in ARCHITECTURES.items() if getattr(one, capability)]
+    return " or ".join(f"'{name}'" for name in able)
+
+
+def check_architecture(name: str, parameters: Mapping[str, Any]) -> None:
+    """Raise `InputError` for an unknown architecture or parameter."""
+    if name not in ARCHITECTURES:
+        raise InputError(f"unknown architecture '{name}'{did_you_mean(name, ARCHITECTURES)}")
+    known = ARCHITECTURES[name].parameter_names()
+    for key in parameters:
+        if key not in known:
+            hint = did_you_mean(key, known)
+            raise InputError(f"architecture '{name}' has no parameter '{key}'{hint}")

@@ -9,7 +9,7 @@ else of the backbone is frozen.
 Reference: Houlsby et al. 2019, "Parameter-Efficient Transfer Learning for NLP", §2.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
@@ -83,6 +83,11 @@ def _adapt(modules: nn.ModuleDict, place: int, _: nn.Module, __: Any, states: Te
         assert isinstance(own, TaskAdapters)
         parts.append(own.slots[place](states[rows]))
     return torch.cat(parts)
+
+
+def backward_passes(freeze: float | str, parameters: Mapping[str, Any]) -> float:
+    """Only adapters and norms have gradients of weights; activations have theirs everywhere."""
+    return 1.0
 
 
 def build(

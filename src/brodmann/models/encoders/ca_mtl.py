@@ -25,7 +25,7 @@ Learning in NLP Using Fewer Parameters & Less Data", §2.1.
 """
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
@@ -48,18 +48,17 @@ from brodmann.models.encoders.conditional import (
     TaskEmbedding,
     conditioned,
 )
-from brodmann.models.encoders.shared import rows_of
+from brodmann.models.encoders.shared import SharedEncoder, rows_of
 from brodmann.models.encoders.task_context import current, of_parts, task_context
 from brodmann.models.task_heads import module_key
 
+FROZEN = 0.5  # share of the layers
 BIASED = ("eager", "sdpa")  # implementations whose mask may be a bias
 
 
-class ConditionedEncoder(nn.Module):
+class ConditionedEncoder(SharedEncoder):
     """A backbone whose slots are conditioned on the tasks of the batch."""
 
-    one_pass = False  # every task sees states of its own
-    knows_tasks = True  # one encoder that reads each task in its own way
     PARTS: ClassVar[dict[str, str]] = {
         "embedding.rows.": "task_embeddings",
         "embedding.": "conditional",
@@ -86,8 +85,7 @@ class ConditionedEncoder(nn.Module):
         spread: float,
         one_embedding: bool,
     ) -> None:
-        super().__init__()
-        self.backbone = backbone
+        super().__init__(backbone)
         size = int(backbone.config.hidden_size)
         layers = layers_of(backbone)
         slots = residual_slots(backbone, "ca_mtl")
@@ -133,10 +131,6 @@ class ConditionedEncoder(nn.Module):
                 last = place == len(layers) - 1
                 hook = partial(_skip, narrow, place, last)
                 layer.register_forward_hook(hook)
-
-    def backbone_of(self, task: str) -> Any:
-        """The transformers model that reads this task."""
-        return self.backbone
 
     def forward(self, inputs: dict[str, Tensor], parts: Sequence[Part]) -> list[Any]:
         context = of_parts(parts, inputs["input_ids"].device)
@@ -261,6 +255,11 @@ def _skip(
     return (found, *output[1:]) if isinstance(output, tuple) else found
 
 
+def backward_passes(freeze: float | str, parameters: Mapping[str, Any]) -> float:
+    """Conditional modules below the frozen layers need the gradients of all activations."""
+    return 2 - float(parameters.get("frozen", FROZEN))
+
+
 def build(
     backbone: Any,
     specs: Sequence[TaskSpec],
@@ -275,7 +274,7 @@ def build(
     film: str = "columns",
     embeddings: str = "own",
     spread: float = EMBEDDING_SPREAD,
-    frozen: float = 0.5,
+    frozen: float = FROZEN,
 ) -> ConditionedEncoder:
     """`blocks=1` is the full-block variant; `frozen` the share of layers that do not train."""
     for name, value, allowed in (

@@ -22,15 +22,14 @@ from brodmann.data.batches import Part
 from brodmann.data.tasks import TaskSpec
 from brodmann.errors import InputError, did_you_mean
 from brodmann.models.backbone.anatomy import family_of, layers_of
+from brodmann.models.encoders.shared import SharedEncoder
 from brodmann.models.encoders.task_context import acting_task
 from brodmann.models.task_heads import module_key
 
 
-class PathsEncoder(nn.Module):
+class PathsEncoder(SharedEncoder):
     """One path a task; the paths are views on layers that are held once."""
 
-    one_pass = False  # every task sees states of its own
-    knows_tasks = True  # one encoder that reads each task in its own way
     PARTS: ClassVar[dict[str, str]] = {
         "cluster_layers.": "cluster_layers",
         "task_layers.": "task_layers",
@@ -41,8 +40,7 @@ class PathsEncoder(nn.Module):
     def __init__(
         self, backbone: Any, clusters: Sequence[Sequence[str]], depths: tuple[int, int, int]
     ) -> None:
-        super().__init__()
-        self.backbone = backbone
+        super().__init__(backbone)
         self.depths = depths
         self.cluster_of = {task: n for n, tasks in enumerate(clusters) for task in tasks}
         shared, clustered, _ = depths
@@ -113,7 +111,7 @@ class PathsEncoder(nn.Module):
         """Of one path."""
         return sum(parameter.numel() for parameter in self.backbone.parameters())
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self, given: dict[str, Any] | None) -> dict[str, Any]:
         """Its parameters in full, new tasks included."""
         count = max(self.cluster_of.values()) + 1
         clusters = [[t for t, n in self.cluster_of.items() if n == place] for place in range(count)]

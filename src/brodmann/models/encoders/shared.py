@@ -10,13 +10,15 @@ from torch import Tensor, nn
 
 from brodmann.data.batches import Part
 from brodmann.data.tasks import TaskSpec
+from brodmann.models.backbone.anatomy import AroundBackbones
 
 
-class SharedEncoder(nn.Module):
-    """All rows through one backbone in one pass, whatever their tasks."""
+class SharedEncoder(AroundBackbones):
+    """All rows through one backbone in one pass, whatever their tasks.
 
-    one_pass = True  # every task sees the same states, so several can answer from one reading
-    knows_tasks = False  # all tasks are read alike
+    Encoders that add modules to one backbone start from this class.
+    """
+
     PARTS: ClassVar[dict[str, str]] = {}  # nothing beside the backbone
     RATES: ClassVar[dict[str, float]] = {}
 
@@ -27,6 +29,15 @@ class SharedEncoder(nn.Module):
     def backbone_of(self, task: str) -> Any:
         """The transformers model that reads this task."""
         return self.backbone
+
+    def paths(self) -> list[Any]:
+        return [self.backbone]
+
+    def describe(self, given: dict[str, Any] | None) -> dict[str, Any] | None:
+        return given
+
+    def activated_parameters(self) -> int | None:
+        return None
 
     def task_parameters(self, task: str) -> list[nn.Parameter]:
         """What is this task's alone: nothing in the encoder."""

@@ -12,14 +12,13 @@ from torch import Tensor, nn
 from brodmann.data.batches import Part
 from brodmann.data.tasks import TaskSpec
 from brodmann.errors import InputError
+from brodmann.models.backbone.anatomy import AroundBackbones
 from brodmann.models.task_heads import module_key
 
 
-class SingleEncoders(nn.Module):
+class SingleEncoders(AroundBackbones):
     """A batch's part goes through its own task's backbone."""
 
-    one_pass = False
-    knows_tasks = False  # nothing is shared, so nothing can be exchanged
     PARTS: ClassVar[dict[str, str]] = {}  # nothing beside the backbone
     RATES: ClassVar[dict[str, float]] = {}
 
@@ -34,6 +33,15 @@ class SingleEncoders(nn.Module):
     def backbone_of(self, task: str) -> Any:
         """The transformers model that reads this task."""
         return self.backbones[module_key(task)]
+
+    def paths(self) -> list[Any]:
+        return list(self.backbones.values())
+
+    def describe(self, given: dict[str, Any] | None) -> dict[str, Any] | None:
+        return given
+
+    def activated_parameters(self) -> int | None:
+        return None
 
     def task_parameters(self, task: str) -> list[nn.Parameter]:
         """What is this task's alone: its whole encoder."""

@@ -24,7 +24,7 @@ from brodmann.data.batches import Part
 from brodmann.data.tasks import TaskSpec
 from brodmann.errors import InputError, did_you_mean
 from brodmann.models.backbone.anatomy import layers_of, residual_slots
-from brodmann.models.encoders.shared import rows_of
+from brodmann.models.encoders.shared import SharedEncoder, rows_of
 from brodmann.models.encoders.task_context import current, of_parts, task_context
 
 GENERAL = "general"
@@ -40,18 +40,15 @@ BY_WORD = {  # a word in a task's group → a skill
 }
 
 
-class SkillsEncoder(nn.Module):
+class SkillsEncoder(SharedEncoder):
     """A backbone whose own feed-forward blocks are the general skill, with six more beside each."""
 
-    one_pass = False
-    knows_tasks = True  # one encoder that reads each task in its own way
     PARTS: ClassVar[dict[str, str]] = {"blocks.": "skills"}
     RATES: ClassVar[dict[str, float]] = {}
 
     def __init__(self, backbone: Any, skills: Mapping[str, Sequence[str]]) -> None:
-        super().__init__()
-        residual_slots(backbone, "skillnet")  # says so where the family is not known
-        self.backbone = backbone
+        super().__init__(backbone)
+        residual_slots(backbone, "skillnet")  # raises where the family is unknown
         self.skills = {task: tuple(chosen) for task, chosen in skills.items()}
         self.blocks = nn.ModuleDict({skill: nn.ModuleList() for skill in SKILLS})
         for place, layer in enumerate(layers_of(backbone)):
@@ -65,10 +62,6 @@ class SkillsEncoder(nn.Module):
             inner.register_forward_pre_hook(partial(_remember, place))
             outer.register_forward_hook(partial(_average, self.blocks, self.skills, place))
 
-    def backbone_of(self, task: str) -> Any:
-        """The transformers model that reads this task."""
-        return self.backbone
-
     def forward(self, inputs: dict[str, Tensor], parts: Sequence[Part]) -> list[Any]:
         with task_context(of_parts(parts, inputs["input_ids"].device)):
             states = self.backbone(**inputs)
@@ -81,13 +74,9 @@ class SkillsEncoder(nn.Module):
         whole: int = sum(p.numel() for p in self.backbone.parameters())
         return whole + most * block
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self, given: dict[str, Any] | None) -> dict[str, Any]:
         """Its parameters in full, new tasks included."""
         return {"skills": {task: list(chosen) for task, chosen in self.skills.items()}}
-
-    def task_parameters(self, task: str) -> list[nn.Parameter]:
-        """What is this task's alone: nothing, skills are shared."""
-        return []
 
     def add_task(self, name: str, like: str) -> None:
         """The skills of another task."""

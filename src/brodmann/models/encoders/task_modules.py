@@ -7,25 +7,17 @@ from typing import Any
 from torch import Tensor, nn
 
 from brodmann.data.batches import Part
-from brodmann.models.encoders.shared import rows_of
+from brodmann.models.encoders.shared import SharedEncoder, rows_of
 from brodmann.models.encoders.task_context import of_parts, task_context
 from brodmann.models.task_heads import module_key
 
 
-class TaskModulesEncoder(nn.Module):
+class TaskModulesEncoder(SharedEncoder):
     """What `pals` and `adapters` share: which rows go through which task's module."""
 
-    one_pass = False  # every task sees states of its own
-    knows_tasks = True  # one encoder that reads each task in its own way
-
     def __init__(self, backbone: Any, modules: Mapping[str, nn.Module]) -> None:
-        super().__init__()
-        self.backbone = backbone
+        super().__init__(backbone)
         self.modules_by_task = nn.ModuleDict(dict(modules))
-
-    def backbone_of(self, task: str) -> Any:
-        """The transformers model that reads this task."""
-        return self.backbone
 
     def forward(self, inputs: dict[str, Tensor], parts: Sequence[Part]) -> list[Any]:
         context = of_parts(parts, inputs["input_ids"].device)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from brodmann.models.encoders import Architecture, architecture_of
 from brodmann.papers.readers.common import cases_of, scores_of
 from brodmann.papers.recipes import Numbers
 
@@ -27,16 +28,16 @@ def sizes_of(grid: dict[str, Any]) -> Numbers:
     rows: Numbers = {}
     for case, cell in cases.items():
         counts = cell["parameters"]
-        architecture = _model(cell).get("architecture", "shared")
+        separate = _architecture(cell).separate
         tasks, scores = len(cell["splits"]["validation"]), len(scores_of(cell["splits"]))
         activated = counts.get("activated")
         if activated is None:
-            activated = counts["encoder"] / tasks if architecture == "single" else counts["encoder"]
+            activated = counts["encoder"] / tasks if separate else counts["encoder"]
         rows[case] = {OVERALL: counts["encoder"] / 1e6, ACTIVATED: activated / 1e6}
         unit = backbones.get(_model(cell).get("backbone", ""))
         if unit is not None:
             trained = (counts["trainable"] - counts["heads"]) / unit
-            share = 1.0 if architecture == "single" else trained / scores
+            share = 1.0 if separate else trained / scores
             rows[case] |= {TOTAL: counts["encoder"] / unit, TRAINED: 100 * share}
     return rows
 
@@ -46,13 +47,17 @@ def _backbones(cases: dict[str, dict[str, Any]]) -> dict[str, float]:
     found: dict[str, float] = {}
     for cell in cases.values():
         model, encoder = _model(cell), float(cell["parameters"]["encoder"])
-        architecture = model.get("architecture", "shared")
-        if architecture == "shared" and not model.get("gates"):
+        architecture = _architecture(cell)
+        if architecture.is_shared and not model.get("gates"):
             found[model.get("backbone", "")] = encoder
-        elif architecture == "single":
+        elif architecture.separate:
             tasks = len(cell["splits"]["validation"])
             found.setdefault(model.get("backbone", ""), encoder / tasks)
     return found
+
+
+def _architecture(cell: dict[str, Any]) -> Architecture:
+    return architecture_of(_model(cell).get("architecture", "shared"))
 
 
 def _model(cell: dict[str, Any]) -> dict[str, Any]:

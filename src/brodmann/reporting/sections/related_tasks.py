@@ -7,6 +7,7 @@ import numpy as np
 
 from brodmann.analysis.link import dual_task, linked_pairs, reindexed
 from brodmann.analysis.relevance import most_unequal
+from brodmann.models.encoders import architecture_of
 from brodmann.reporting.blocks import (
     Items,
     Matrix,
@@ -128,7 +129,7 @@ def dissociations(tasks: list[str], study: Study) -> dict[str, Any]:
         for run in study.runs
         # encoders of their own have heads in common by their places only
         if run.dissociation is not None
-        and run.dissociation.settings.get("architecture") != "single"
+        and not architecture_of(run.dissociation.settings.get("architecture")).separate
     ]
     found: dict[str, Any] = {}
     if joint:

@@ -23,6 +23,7 @@ from brodmann.data import catalogue
 from brodmann.errors import InputError
 from brodmann.measuring.importance import passes
 from brodmann.models.backbone.sizes import Shape, encoder_counts
+from brodmann.models.encoders import ARCHITECTURES
 from brodmann.pipeline.dissociate import planned_passes
 from brodmann.studies.cells import task_name
 from brodmann.studies.plan.one_run import evaluations_of
@@ -281,12 +282,8 @@ def _backward(config: Config) -> float:
     """Gradients of activations and of weights, in forward passes: frozen layers save both, unless
     something below them trains."""
     section = config.model
-    if section.architecture == "ca_mtl":  # conditional modules stand below the frozen layers too
-        return 2 - float(section.parameters.get("frozen", 0.5))
-    if section.architecture == "adapters":
-        return 1.0
-    frozen = 1.0 if section.freeze == "encoder" else float(section.freeze)
-    return 2 * (1 - frozen)
+    architecture = ARCHITECTURES[section.architecture]
+    return architecture.backward_passes(section.freeze, section.parameters)
 
 
 def _activations(shape: Shape, batch: int, length: int) -> float:

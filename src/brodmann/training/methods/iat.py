@@ -31,6 +31,7 @@ from brodmann.data.tasks import Task
 from brodmann.errors import InputError, did_you_mean
 from brodmann.files import Array
 from brodmann.models.backbone.anatomy import bare_models, family_of, head_shape
+from brodmann.models.encoders import ARCHITECTURES, names_with
 from brodmann.models.heads.gates import head_gates
 from brodmann.models.heads.measure import example_probes, importance
 from brodmann.models.heads.removal import check_apart, check_removable, prune_heads
@@ -103,10 +104,10 @@ def check_trained_heads(settings: IAT, architecture: str, freeze: float | str, g
     """What the settings of a model alone say: whether there is a head that could move."""
     if settings.is_plain or settings.variant == "prune" or gates == "trained":
         return
-    if architecture == "adapters":
+    if not ARCHITECTURES[architecture].trains_heads:
         raise InputError(
-            "specialize: the backbone of architecture 'adapters' is frozen, so no head can be "
-            "trained: it goes with every other architecture"
+            f"specialize: the backbone of architecture '{architecture}' is frozen, so no head can "
+            f"be trained: use {names_with('trains_heads')}"
         )
     if freeze in ("encoder", 1):
         raise InputError(FROZEN)

@@ -83,7 +83,7 @@ def _of_other_sizes(teacher: MultiTaskModel, sizes: Mapping[str, Any], seed: int
 
 def teacher_encoder(teacher: MultiTaskModel) -> Any:
     """The one encoder whose family and layers a student of other sizes takes."""
-    if teacher.settings.architecture != "shared":
+    if not teacher.architecture.is_shared:
         raise InputError(
             f"architecture '{teacher.settings.architecture}': distillation needs one encoder for "
             "all tasks ('shared'), or a student that is a checkpoint"
@@ -93,7 +93,7 @@ def teacher_encoder(teacher: MultiTaskModel) -> Any:
 
 def check_teacher(teacher: MultiTaskModel) -> None:
     """A checkpoint learns from one encoder for all tasks, or from one per task."""
-    if teacher.settings.architecture not in ("shared", "single"):
+    if not teacher.architecture.plain:
         raise InputError(
             f"architecture '{teacher.settings.architecture}': distillation needs a teacher that "
             "is 'shared' or 'single'"
