@@ -4,6 +4,7 @@ from pathlib import Path
 
 from brodmann.config import Config
 from brodmann.data.guessing import guessing_loss
+from brodmann.data.sampling.samplers import SAMPLERS
 from brodmann.data.tasks import Task
 from brodmann.files import read_log
 
@@ -15,10 +16,10 @@ def training_losses(
 ) -> dict[str, tuple[float, float]]:
     """Task → (its mean training loss over the last tenth of the steps, the loss of guessing).
 
-    A student learns another loss, and the sampler `uncertainty` trains on the examples that are
-    hardest to tell: neither can be held against guessing.
+    A student learns another loss, and a sampler that chooses examples trains on those that are
+    hardest to tell: neither can be compared with guessing.
     """
-    if config.distill is not None or config.training.sampling == "uncertainty":
+    if config.distill is not None or SAMPLERS[config.training.sampling].by_example:
         return {}
     entries = [entry for entry in read_log(folder / "log.jsonl") if "loss" in entry]
     last = max((entry["step"] for entry in entries), default=0)

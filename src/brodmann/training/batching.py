@@ -7,8 +7,9 @@ import numpy as np
 
 from brodmann.data.batches import Batch, make_batch
 from brodmann.data.encoding import Encoded
-from brodmann.data.sampling.stream import BatchStream
-from brodmann.data.sampling.uncertainty import NAME, UncertaintyStream, in_order, share_of_uniform
+from brodmann.data.sampling.samplers import make_stream
+from brodmann.data.sampling.stream import Entropies
+from brodmann.data.sampling.uncertainty import in_order, share_of_uniform
 from brodmann.files import Array
 from brodmann.models.item_entropy import item_entropies
 from brodmann.models.multitask import MultiTaskModel
@@ -33,15 +34,14 @@ class BatchSource:
         self.log_entropy, self.batch_size = bool(options.log_entropy), options.batch_size
         self.seed = options.seed
         self.pad_id = int(model.tokenizer.pad_token_id)
-        kind = UncertaintyStream if options.sampling == NAME else BatchStream
-        self.stream = kind(
+        self.stream = make_stream(
+            options.sampling,
             [encoded[name].lengths() for name in names],
+            parameters=options.sampling_parameters,
             batch_size=options.batch_size * world,
             epochs=int(options.epochs),
-            sampling=options.sampling,
             seed=options.seed,
             bucketing=options.bucketing,
-            **options.sampling_parameters,
         )
 
     def next(self, device: Any, *, apart: bool = False) -> tuple[list[Batch], dict[str, int]]:
@@ -49,11 +49,8 @@ class BatchSource:
 
         `apart` splits a mixed batch by task (heads are specialized a task at a time).
         """
-        if isinstance(self.stream, UncertaintyStream):
-            items = self._most_uncertain(self.stream)
-        else:
-            draw = self.stream.next()
-            items = {self.names[draw.task]: draw.items}
+        draw = self.stream.next(self.feedback)
+        items = {self.names[task]: own for task, own in draw.items.items()}
         groups = [[name] for name in items] if apart else [list(items)]
         batches = [self.share(items, names).to(device) for names in groups]
         return batches, {name: len(own) for name, own in items.items()}
@@ -74,9 +71,11 @@ class BatchSource:
             batch.parts[0].total = 0
         return batch
 
-    def _most_uncertain(self, stream: UncertaintyStream) -> dict[str, Array]:
-        """Every process looks at its share of the candidates; all choose alike."""
-        candidates = stream.candidates()
+    def feedback(self, candidates: Sequence[Array]) -> Sequence[Entropies]:
+        """How unsure the model is of these items: each process reads its share, all get the same.
+
+        Asked for by samplers that choose examples.
+        """
         own = [
             item_entropies(
                 self.model,
@@ -87,11 +86,9 @@ class BatchSource:
             )
             for name, items in zip(self.names, candidates, strict=True)
         ]
-        found = own
-        if self.world > 1:
-            found = in_order(processes.everyones(own, self.world), candidates)
-        picked = stream.choose(candidates, found)
-        return {name: items for name, items in zip(self.names, picked, strict=True) if len(items)}
+        if self.world == 1:
+            return own
+        return in_order(processes.everyones(own, self.world), candidates)
 
     def log_facts(self, step: int) -> dict[str, Any]:
         """What the sampler has to say for the log: the data used, and how unsure the model is."""

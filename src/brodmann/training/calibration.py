@@ -20,8 +20,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from brodmann.data.batches import Batch
 from brodmann.data.encoding import Encoded
-from brodmann.data.sampling.stream import Draw
-from brodmann.data.sampling.uncertainty import UncertaintyStream
+from brodmann.data.sampling.samplers import SAMPLERS
+from brodmann.data.sampling.stream import Draw, Feedback, no_feedback
 from brodmann.files import Array, peak_of_process
 from brodmann.models.backbone.precision import autocast
 from brodmann.models.evaluation import item_outputs
@@ -55,19 +55,19 @@ def calibrate(loop: Loop, progress: Callable[[int], None] | None = None) -> Cali
     """Time some steps of this run; the model is changed by them and of no further use."""
     tick = progress or (lambda items: None)
     keeper = Keeper(None, keep=1, fingerprint="", main=True, say=lambda text: None)
-    mixed = isinstance(loop.stream, UncertaintyStream)
+    mixed = SAMPLERS[loop.options.sampling].by_example
     draws = [] if mixed else _every_draw(loop)
     steps_an_epoch = loop.stream.batches_per_epoch / loop.options.accumulation
     names = [task.name for task in loop.tasks]
-    sizes = np.array([padded_tokens(loop.train_sets[names[d.task]], d.items) for d in draws])
+    sizes = np.array([_tokens_of(loop, draw) for draw in draws])
     if mixed:
         chosen: list[Draw] = []
-        largest = _share(loop, names[0], np.arange(min(loop.options.batch_size, 8)))
+        largest = _share(loop, {names[0]: np.arange(min(loop.options.batch_size, 8))})
     else:
         order = np.argsort(sizes, kind="stable")
         places = np.linspace(0, len(order) - 1, min(SAMPLES, len(order))).round().astype(int)
         chosen = [draws[order[place]] for place in places]
-        largest = _share(loop, names[chosen[-1].task], chosen[-1].items)
+        largest = _share(loop, {names[t]: items for t, items in chosen[-1].items.items()})
         stream = _Chosen([chosen[len(chosen) // 2], *chosen])  # the first one warms up
         loop.stream = loop.source.stream = stream  # type: ignore[assignment]
         loop.options = replace(loop.options, accumulation=1)  # a step a batch
@@ -85,7 +85,7 @@ def calibrate(loop: Loop, progress: Callable[[int], None] | None = None) -> Cali
         tokens = int(rows * np.mean([np.mean(e.lengths()) for e in loop.train_sets.values()]))
         seconds = float(np.mean(took)) * loop.steps
     else:
-        measured = sum(padded_tokens(loop.train_sets[names[d.task]], d.items) for d in chosen)
+        measured = sum(_tokens_of(loop, draw) for draw in chosen)
         tokens = int(sizes.sum())
         seconds = sum(took) / measured * tokens
     read, mapped, read_operations = _reading(loop)
@@ -133,7 +133,7 @@ class _Chosen:
     def __len__(self) -> int:
         return len(self.draws)
 
-    def next(self) -> Draw:
+    def next(self, feedback: Feedback = no_feedback) -> Draw:
         self.drawn += 1
         return self.draws[self.drawn - 1]
 
@@ -148,8 +148,14 @@ def _every_draw(loop: Loop) -> list[Draw]:
     return [stream.next() for _ in range(count)]
 
 
-def _share(loop: Loop, name: str, items: Array) -> Batch:
-    return loop.source.share({name: items}, [name]).to(loop.device)
+def _tokens_of(loop: Loop, draw: Draw) -> int:
+    """Padded tokens of a batch."""
+    sets = list(loop.train_sets.values())
+    return sum(padded_tokens(sets[task], items) for task, items in draw.items.items())
+
+
+def _share(loop: Loop, items: dict[str, Array]) -> Batch:
+    return loop.source.share(items, list(items)).to(loop.device)
 
 
 def _of_one_batch(loop: Loop, batch: Batch) -> tuple[int, float]:

@@ -23,7 +23,7 @@ from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from brodmann.data.batches import Batch
-from brodmann.data.sampling.uncertainty import NAME as UNCERTAINTY
+from brodmann.data.sampling.samplers import SAMPLERS
 from brodmann.errors import InputError
 from brodmann.models.backbone.anatomy import layers_of
 from brodmann.models.backbone.checkpointing import is_checkpointing
@@ -49,7 +49,7 @@ def check_sharding(
         "gates of the model": gates,
         "specialize": specialized,
         "aggregation": aggregation is not None,
-        f'sampling = "{UNCERTAINTY}"': sampling == UNCERTAINTY,
+        f'sampling = "{sampling}"': SAMPLERS[sampling].by_example,
         "distillation": distillation,
         "gradient_checkpointing": gradient_checkpointing,
     }

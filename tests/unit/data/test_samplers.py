@@ -8,10 +8,12 @@ from hypothesis import strategies as st
 from brodmann.data import SAMPLERS, task_probabilities
 from brodmann.errors import InputError
 
+BY_SIZE = sorted(name for name, sampler in SAMPLERS.items() if sampler.weights is not None)
+
 
 def test_values() -> None:
     sizes = [100, 400]
-    values = {name: task_probabilities(name, sizes).round(4).tolist() for name in SAMPLERS}
+    values = {name: task_probabilities(name, sizes).round(4).tolist() for name in BY_SIZE}
     assert values == {
         "proportional": [0.2, 0.8],
         "uniform": [0.5, 0.5],
@@ -28,7 +30,7 @@ def test_values() -> None:
 
 
 @given(
-    st.sampled_from(sorted(SAMPLERS)),
+    st.sampled_from(BY_SIZE),
     st.lists(st.integers(1, 10**7), min_size=1, max_size=30),
     st.integers(1, 9),
 )

@@ -167,9 +167,7 @@ def test_entropies_of_every_kind_against_the_definition() -> None:
 
 def a_stream(**options: Any) -> UncertaintyStream:
     sizes = [np.arange(10) % 5 + 3, np.arange(7) % 5 + 3]
-    return UncertaintyStream(
-        sizes, batch_size=4, epochs=3, sampling="uncertainty", seed=1, **options
-    )
+    return UncertaintyStream(sizes, batch_size=4, epochs=3, seed=1, **options)
 
 
 def test_candidates_come_without_replacement_and_a_walk_ends_before_the_next() -> None:
@@ -227,9 +225,9 @@ def test_candidates_are_drawn_at_random_and_not_by_length() -> None:
     """The lengths inside a draw spread like those of the whole task."""
     generator = np.random.default_rng(0)
     lengths = generator.integers(5, 120, size=3200)
-    options = {"batch_size": 32, "epochs": 1, "sampling": "uncertainty", "seed": 0}
+    options = {"batch_size": 32, "epochs": 1, "seed": 0}
     stream = UncertaintyStream([lengths], bucketing=True, **options)
     spreads = [lengths[stream.candidates()[0]].std() for _ in range(50)]
     assert np.mean(spreads) == pytest.approx(lengths.std(), rel=0.05)
-    bucketed = BatchStream([lengths], bucketing=True, **{**options, "sampling": "uniform"})
+    bucketed = BatchStream([lengths], bucketing=True, **options)
     assert np.mean([lengths[bucketed.take(0)].std() for _ in range(50)]) < 0.2 * lengths.std()

@@ -10,19 +10,23 @@ $N_i$ training examples of task $i$, $T$ tasks, epoch $e$ of $E$:
 | `temperature` | $N_i^{1/\tau}$ |
 | `annealed` | $N_i^\epsilon$, $\epsilon = 1 - 0.8\,(e-1)/(E-1)$; alone $\epsilon = 1$ |
 
+`uncertainty` has no probabilities: it chooses examples (`data/sampling/uncertainty.py`).
+
 Reference for `annealed`: Stickland & Murray 2019, "BERT and PALs", §3.3.
 """
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from brodmann.data.sampling.stream import BatchStream, WholeEpochs
+from brodmann.data.sampling.uncertainty import UncertaintyStream, check_formula
 from brodmann.errors import InputError, did_you_mean
 from brodmann.files import Array
-
-Sampler = Callable[..., Array]
 
 
 def proportional(sizes: Array, epoch: int, epochs: int) -> Array:
@@ -48,13 +52,50 @@ def annealed(sizes: Array, epoch: int, epochs: int) -> Array:
     return np.asarray(sizes**exponent)
 
 
+@dataclass(frozen=True)
+class Sampler:
+    """What makes the stream of batches, and what others ask about it."""
+
+    stream: type[BatchStream] = BatchStream
+    weights: Callable[..., Array] | None = None  # of sizes, epoch, epochs
+    by_example: bool = False  # asks for feedback, and mixes the tasks of a batch
+    check: Callable[..., None] | None = None  # raises for wrong values of its parameters
+
+    def parameter_names(self) -> list[str]:
+        if self.weights is not None:
+            return list(inspect.signature(self.weights).parameters)[3:]
+        return [] if self.check is None else list(inspect.signature(self.check).parameters)
+
+
 SAMPLERS: dict[str, Sampler] = {
-    "proportional": proportional,
-    "uniform": uniform,
-    "sqrt": sqrt,
-    "temperature": temperature,
-    "annealed": annealed,
+    "proportional": Sampler(WholeEpochs, weights=proportional),
+    "uniform": Sampler(weights=uniform),
+    "sqrt": Sampler(weights=sqrt),
+    "temperature": Sampler(weights=temperature),
+    "annealed": Sampler(weights=annealed),
+    "uncertainty": Sampler(UncertaintyStream, by_example=True, check=check_formula),
 }
+
+
+def make_stream(
+    sampling: str, lengths: Sequence[Array], *, parameters: Mapping[str, Any], **options: Any
+) -> BatchStream:
+    """The stream of batches that a sampler makes over tasks with items of these lengths.
+
+    `options`: `batch_size`, `epochs`, `seed`, `bucketing`.
+    """
+    check_sampler(sampling, parameters)
+    sampler = SAMPLERS[sampling]
+    if sampler.weights is None:
+        return sampler.stream(lengths, **options, **parameters)
+    probabilities = partial(_probabilities, sampling, parameters)
+    return sampler.stream(lengths, probabilities=probabilities, **options)
+
+
+def _probabilities(
+    kind: str, parameters: Mapping[str, Any], sizes: Sequence[int], epoch: int, epochs: int
+) -> Array:
+    return task_probabilities(kind, sizes, epoch, epochs, **parameters)
 
 
 def task_probabilities(
@@ -66,35 +107,32 @@ def task_probabilities(
     [0.333, 0.667]
     """
     check_sampler(kind, parameters)
-    if kind not in SAMPLERS:
+    weights = SAMPLERS[kind].weights
+    if weights is None:
         raise InputError(f"sampler '{kind}' has no probabilities: it chooses examples")
     counts = np.asarray(sizes, dtype=float)
     if counts.ndim != 1 or not len(counts) or not (counts > 0).all():
         raise InputError(f"sampling: expected a positive size for every task, found {list(sizes)}")
     if not 1 <= epoch <= epochs:
         raise InputError(f"sampling: epoch {epoch} is not between 1 and {epochs}")
-    shares = SAMPLERS[kind](counts / counts.max(), epoch, epochs, **parameters)
+    shares = weights(counts / counts.max(), epoch, epochs, **parameters)
     return np.asarray(shares / shares.sum())
 
 
-def check_sampler(kind: str, parameters: dict[str, Any]) -> None:
-    if kind == "uncertainty":  # chooses examples, not tasks: see data/sampling/uncertainty.py
-        from brodmann.data.sampling.uncertainty import check_formula
-
-        for name in parameters:
-            if name != "formula":
-                hint = did_you_mean(name, ["formula"])
-                raise InputError(f"sampler 'uncertainty' has no parameter '{name}'{hint}")
-        check_formula(parameters.get("formula", "published"))
-        return
+def check_sampler(kind: str, parameters: Mapping[str, Any]) -> None:
+    """Raise `InputError` for an unknown sampler, parameter or value."""
     if kind not in SAMPLERS:
-        known = [*SAMPLERS, "uncertainty"]
-        raise InputError(f"unknown sampler '{kind}'{did_you_mean(kind, known)}")
-    known = list(inspect.signature(SAMPLERS[kind]).parameters)[3:]
+        raise InputError(f"unknown sampler '{kind}'{did_you_mean(kind, SAMPLERS)}")
+    sampler = SAMPLERS[kind]
+    known = sampler.parameter_names()
     for name, value in parameters.items():
         if name not in known:
             raise InputError(
                 f"sampler '{kind}' has no parameter '{name}'{did_you_mean(name, known)}"
             )
-        if isinstance(value, bool) or not isinstance(value, int | float):
+        if sampler.weights is not None and (
+            isinstance(value, bool) or not isinstance(value, int | float)
+        ):
             raise InputError(f"sampler '{kind}': {name} = {value!r}: expected a number")
+    if sampler.check is not None:
+        sampler.check(**parameters)

@@ -4,14 +4,18 @@ Every process computes the same stream and takes its share of each batch, so no 
 another. The state is a few integers; everything else is drawn again from the seed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from brodmann.data.sampling.samplers import task_probabilities
 from brodmann.files import Array
+
+Entropies = tuple[Array, Array] | None  # (H, H') of a task's candidates; None: it has none
+# How unsure the model is now of candidates, task by task: what a sampler may ask for.
+Feedback = Callable[[Sequence[Array]], Sequence[Entropies]]
+Probabilities = Callable[[Sequence[int], int, int], Array]  # (sizes, epoch, epochs) → p of tasks
 
 # Batches that are sorted by length together: large enough that rows of a batch are of nearly one
 # length, small enough that the order stays random.
@@ -20,15 +24,22 @@ BUCKET_BATCHES = 50
 
 @dataclass(frozen=True)
 class Draw:
-    """One batch: which items of which task, and the epoch (from 1) it belongs to."""
+    """One batch: the items of each task in it, and the epoch (from 1) it belongs to."""
 
-    task: int
-    items: Array
+    items: dict[int, Array]
     epoch: int
 
 
+def no_feedback(candidates: Sequence[Array]) -> Sequence[Entropies]:
+    """For samplers that never ask."""
+    raise NotImplementedError("this stream has no model to ask")
+
+
 class BatchStream:
-    """`next()` gives the batches; an epoch has the same number of them under every sampler."""
+    """`next(feedback)` gives the batches, here each from one task that `probabilities` draws.
+
+    An epoch has the same number of batches under every sampler.
+    """
 
     def __init__(
         self,
@@ -36,18 +47,16 @@ class BatchStream:
         *,
         batch_size: int,
         epochs: int,
-        sampling: str,
         seed: int,
         bucketing: bool = True,
-        **parameters: Any,
+        probabilities: Probabilities | None = None,
     ) -> None:
         self.lengths = list(lengths)
         self.batch_size = batch_size
         self.epochs = epochs
-        self.sampling = sampling
         self.seed = seed
         self.bucketing = bucketing
-        self.parameters = parameters
+        self.probabilities = probabilities
         self.batches = [-(-len(items) // batch_size) for items in lengths]  # rounded up
         self.batches_per_epoch = sum(self.batches)
         self.drawn = 0  # batches given so far
@@ -67,13 +76,14 @@ class BatchStream:
         self.passes, self.places = list(state["passes"]), list(state["places"])
         self._order, self._walks = None, [None] * len(self.lengths)
 
-    def next(self) -> Draw:
+    def next(self, feedback: Feedback = no_feedback) -> Draw:
+        """The next batch; `feedback` is for samplers that choose by what the model knows."""
         epoch, place = divmod(self.drawn, self.batches_per_epoch)
         if self._order is None or self._order[0] != epoch:
             self._order = (epoch, self._task_order(epoch))
         task = int(self._order[1][place])
         self.drawn += 1
-        return Draw(task, self.take(task), epoch + 1)
+        return Draw({task: self.take(task)}, epoch + 1)
 
     def take(self, task: int) -> Array:
         """The next batch of a task's walk; an empty walk is walked anew in another order."""
@@ -105,15 +115,17 @@ class BatchStream:
         return sum(len(items) for items in walk[1][: self.places[task]])
 
     def _task_order(self, epoch: int) -> Array:
-        generator = np.random.default_rng([self.seed, 1, epoch])
-        if self.sampling == "proportional":
-            order = np.repeat(np.arange(len(self.batches)), self.batches)
-            return generator.permutation(order)
+        """The task of each batch of an epoch."""
+        assert self.probabilities is not None
         sizes = [len(items) for items in self.lengths]
-        probabilities = task_probabilities(
-            self.sampling, sizes, epoch + 1, self.epochs, **self.parameters
+        return self._generator(epoch).choice(
+            len(sizes),
+            size=self.batches_per_epoch,
+            p=self.probabilities(sizes, epoch + 1, self.epochs),
         )
-        return generator.choice(len(sizes), size=self.batches_per_epoch, p=probabilities)
+
+    def _generator(self, epoch: int) -> np.random.Generator:
+        return np.random.default_rng([self.seed, 1, epoch])
 
     def _walk(self, task: int, number: int) -> list[Array]:
         """One pass over a task's items: shuffled, bucketed by length, the batches shuffled."""
@@ -133,3 +145,11 @@ class BatchStream:
             for start in range(0, len(items), self.batch_size)
         ]
         return [batches[index] for index in generator.permutation(len(batches))]
+
+
+class WholeEpochs(BatchStream):
+    """Every example exactly once per epoch."""
+
+    def _task_order(self, epoch: int) -> Array:
+        order = np.repeat(np.arange(len(self.batches)), self.batches)
+        return self._generator(epoch).permutation(order)

@@ -21,14 +21,11 @@ from typing import Any
 
 import numpy as np
 
-from brodmann.data.sampling.stream import BatchStream
+from brodmann.data.sampling.stream import BatchStream, Draw, Entropies, Feedback, no_feedback
 from brodmann.errors import InputError, did_you_mean
 from brodmann.files import Array
 
-NAME = "uncertainty"
 FORMULAS = ("published", "paper")
-
-Entropies = tuple[Array, Array] | None  # (H, H') of a task's candidates; None: it has none
 
 
 def uncertainties(found: Sequence[Entropies], formula: str = "published") -> list[Array | None]:
@@ -126,10 +123,10 @@ def in_order(shares: Sequence[Sequence[Entropies]], candidates: Sequence[Array])
     return found
 
 
-def check_formula(formula: Any) -> None:
+def check_formula(formula: Any = "published") -> None:
     if formula not in FORMULAS:
         raise InputError(
-            f"sampler '{NAME}': formula = {formula!r}{did_you_mean(str(formula), FORMULAS)}"
+            f"sampler 'uncertainty': formula = {formula!r}{did_you_mean(str(formula), FORMULAS)}"
         )
 
 
@@ -140,11 +137,19 @@ class UncertaintyStream(BatchStream):
     length would be a choice among texts that are alike.
     """
 
-    def __init__(self, lengths: Sequence[Array], **options: Any) -> None:
-        self.formula = options.pop("formula", "published")
+    def __init__(
+        self, lengths: Sequence[Array], *, formula: str = "published", **options: Any
+    ) -> None:
+        self.formula = formula
         super().__init__(lengths, **{**options, "bucketing": False})
         self.used = [np.zeros(len(items), dtype=bool) for items in self.lengths]
         self.entropy = [[0.0, 0.0] for _ in self.lengths]  # sum and number since the last log line
+
+    def next(self, feedback: Feedback = no_feedback) -> Draw:
+        epoch = self.drawn // self.batches_per_epoch
+        items = self.candidates()
+        picked = self.choose(items, feedback(items))
+        return Draw({task: own for task, own in enumerate(picked) if len(own)}, epoch + 1)
 
     def candidates(self) -> list[Array]:
         """The next batch of every task."""

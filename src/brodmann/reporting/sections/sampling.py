@@ -3,11 +3,10 @@
 
 from typing import Any
 
+from brodmann.data.sampling.samplers import SAMPLERS
 from brodmann.reporting.blocks import Lines, Section, Table, Words
 from brodmann.reporting.record import Record, Study
 from brodmann.reporting.sections.training_curves import grouped
-
-UNCERTAINTY = "uncertainty"  # the sampler that chooses examples by it
 
 
 def section(study: Study) -> Section | None:
@@ -15,8 +14,8 @@ def section(study: Study) -> Section | None:
     if run is None:
         return None
     entries = run.entries("entropy")
-    sampler = run.settings.get("training", {}).get("sampling", UNCERTAINTY)
-    chosen = sampler == UNCERTAINTY
+    sampler = run.settings.get("training", {}).get("sampling")
+    chosen = sampler not in SAMPLERS or SAMPLERS[sampler].by_example
     text = (
         "Of every task's candidates those the model was least sure about were trained on. "
         if chosen

@@ -20,6 +20,7 @@ from typing import Any
 
 from brodmann.config import Config, MetaSection, TransferSection
 from brodmann.data import catalogue
+from brodmann.data.sampling.samplers import SAMPLERS
 from brodmann.errors import InputError
 from brodmann.measuring.importance import passes
 from brodmann.models.backbone.sizes import Shape, encoder_counts
@@ -85,7 +86,7 @@ def estimate_run(label: str, config: Config, *, heads: bool, share: float = 1.0)
     tokens = seen * sum(t.train * t.tokens for t in tasks) / examples
     reading = 2 * layers + 4 * shape.layers * _mean_length(tasks, length) * shape.width
     trained = tokens * reading * (1 + _backward(config))
-    if training.sampling == "uncertainty":  # every task's batch is read to choose from
+    if SAMPLERS[training.sampling].by_example:  # every task's batch is read to choose from
         trained += tokens * reading * len(tasks)
     evaluations = evaluations_of(config, steps, an_epoch)
     judged = sum(task.validation * task.tokens for task in tasks)

@@ -22,6 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from brodmann.data.sampling.samplers import SAMPLERS
 from brodmann.errors import InputError, did_you_mean
 
 AGGREGATIONS = ("upgrad", "pcgrad", "cagrad", "mgda")
@@ -38,8 +39,9 @@ def check_together(world: int, accumulation: int, specialized: bool, sampling: s
     """What aggregation does not go with."""
     if world > 1:
         raise InputError("aggregation works in one process: its gradients are not averaged")
-    if specialized or sampling == "uncertainty":
-        raise InputError("aggregation goes neither with specialize nor with uncertainty")
+    if specialized or SAMPLERS[sampling].by_example:
+        other = "specialize" if specialized else f"sampling = '{sampling}'"
+        raise InputError(f"aggregation cannot be combined with {other}")
     if accumulation < 2:
         raise InputError(
             "aggregation needs several tasks a step: set accumulation to the number of tasks"

@@ -33,6 +33,7 @@ from torch.nn import functional
 
 from brodmann.data.batches import Batch
 from brodmann.data.encoding import IGNORED
+from brodmann.data.sampling.samplers import SAMPLERS, check_sampler
 from brodmann.data.tasks import Task
 from brodmann.errors import InputError, did_you_mean
 from brodmann.models.backbone.anatomy import kept_heads
@@ -65,7 +66,9 @@ def distill(
     where it is as wide, otherwise with random weights. The options are those of `fit`;
     `specialize=IAT(...)` counts its share of the steps over both phases.
     """
-    if options.get("sampling") == "uncertainty":
+    sampling = options.get("sampling", "proportional")
+    check_sampler(sampling, options.get("sampling_parameters", {}))
+    if SAMPLERS[sampling].by_example:
         raise InputError("distillation reads batches of one task: use another sampler")
     special = specialized_phase(options.pop("specialize", None), layer_epochs, prediction_epochs)
     small = make_student(teacher, student, seed=seed)
