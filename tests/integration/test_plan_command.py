@@ -92,8 +92,8 @@ def test_tokens_are_counted_exactly() -> None:
     tasks = load_tasks([{"use": f"builtin/{n}", "limit": sizes} for n in ("topic", "question")])
     model = MultiTaskModel.from_pretrained("builtin:tiny", tasks, max_length=32, stride=8)
     options = checked_options({"epochs": 2, "batch_size": 8})
-    found = calibrate(Loop(model, tasks, options, None, {}, None))
-    loop = Loop(model, tasks, options, None, {}, None)
+    found = calibrate(Loop(model, tasks, options, None, {}))
+    loop = Loop(model, tasks, options, None, {})
     seen = 0
     for _ in range(loop.steps):
         batches, _ = loop.source.next("cpu")

@@ -66,7 +66,7 @@ with together():
     tasks = bm.load_tasks([{"use": f"builtin/{n}", "limit": limit} for n in ("topic", "question")])
     model = bm.MultiTaskModel.from_pretrained("builtin:tiny", tasks)
     total = sum(p.numel() for p in model.parameters())
-    loop = Loop(model, tasks, checked_options({"sharding": "full"}), None, {}, None)
+    loop = Loop(model, tasks, checked_options({"sharding": "full"}), None, {})
     mine = sum(p.to_local().numel() for p in loop.trained.parameters())
     left = sum(p.numel() for p in model.parameters())  # of the ordinary model, while it trains
     with open(f"{sys.argv[1]}/{os.environ['RANK']}.json", "w") as file:

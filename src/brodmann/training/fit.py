@@ -13,6 +13,7 @@ from brodmann.training import processes
 from brodmann.training.checkpoints.keeper import Keeper
 from brodmann.training.checkpoints.progress import Progress
 from brodmann.training.loop import Loop, Report
+from brodmann.training.methods import Method
 from brodmann.training.options import checked_options
 from brodmann.training.stopping import StopSignals
 
@@ -29,7 +30,7 @@ def fit(
     branch_at: Sequence[float] = (),
     branch_from: str | Path | None = None,
     encoded: Mapping[str, Mapping[str, Encoded]] | None = None,
-    objective: Any = None,
+    methods: Sequence[Method] = (),
     **options: Any,
 ) -> Progress:
     """Train `model` on the tasks' training splits; afterwards it holds the best weights.
@@ -49,18 +50,18 @@ def fit(
     along the map of heads; then the best model is the best after the switch. `branch_at` keeps a
     checkpoint before each of these last shares of the steps, and `branch_from`, the folder of such
     a run, starts there: the arms of a comparison share the steps before the switch. `encoded` gives
-    splits that are tokenised already, by split and task; `objective` is a module around the model
-    with a loss of its own (see `training/methods/distillation.py`).
+    splits that are tokenised already, by split and task; `methods` are objects that
+    change how a step trains, besides those that options ask for (see `training/methods`).
     """
     chosen = checked_options(options)
-    run = Loop(model, list(tasks), chosen, report, encoded or {}, objective)
+    run = Loop(model, list(tasks), chosen, report, encoded or {}, methods)
     keeper = Keeper(
         None if folder is None else Path(folder),
         keep=checkpoints,
         fingerprint="" if folder is None else run.fingerprint(),
         main=run.rank == 0,
         say=lambda text: run.report("note", {"text": text}),
-        plain_fingerprint="" if folder is None else run.fingerprint(plain=True),
+        plain_fingerprint="" if folder is None else run.fingerprint(shared_steps=True),
     )
     keeper.check_space(run.trained)
     run.branches = frozenset(int((1 - Fraction(str(s))) * run.steps) for s in branch_at)

@@ -1,4 +1,5 @@
-"""Learning rate over the run: a pure function of the step, so checkpoints need no scheduler.
+"""Learning rate and evaluations over the run: pure functions of the step, so checkpoints need no
+scheduler.
 
 Linear warm-up over a share of the steps, then `linear` or `cosine` decay to zero, or `constant`.
 """
@@ -29,3 +30,15 @@ def rate(step: int, total: int, *, warmup: float, schedule: str) -> float:
     if schedule == "cosine":
         return 0.5 * (1 + math.cos(math.pi * done))
     return 1.0 - done
+
+
+def is_evaluated(step: int, total: int, every: int | None, batches: tuple[int, int]) -> bool:
+    """Whether an evaluation follows `step` finished steps: at the end, and every so many steps or,
+    with None, after each epoch. `batches` are those of a step and of an epoch.
+    """
+    if step == 0 or step == total:
+        return step == total
+    if every is not None:
+        return step % every == 0
+    of_step, of_epoch = batches
+    return step * of_step // of_epoch > (step - 1) * of_step // of_epoch

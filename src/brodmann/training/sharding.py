@@ -63,7 +63,7 @@ def check_sharding(
 
 
 def check_sharded_model(
-    model: MultiTaskModel, options: Options, world: int, objective: Any
+    model: MultiTaskModel, options: Options, world: int, *, wrapped: bool
 ) -> None:
     check_sharding(
         architecture=model.settings.architecture,
@@ -71,7 +71,7 @@ def check_sharded_model(
         specialized=options.specialize is not None,
         aggregation=options.aggregation,
         sampling=options.sampling,
-        distillation=objective is not None,
+        distillation=wrapped,
         gradient_checkpointing=any(is_checkpointing(m) for m in model.bare_models()),
         world=world,
     )

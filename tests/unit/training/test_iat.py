@@ -55,7 +55,7 @@ class Loop:
             items = torch.arange(8).numpy()
             batch = make_batch([(name, encoded, items)], pad_id=self.model.tokenizer.pad_token_id)
             self.model(batch).losses[0].mean().backward()
-        with self.special.step(names, self.optimizer):
+        with self.special.around_step(names, self.optimizer):
             self.optimizer.step()
 
     def everything(self) -> dict[str, Tensor]:
@@ -147,7 +147,7 @@ def test_alpha_0_moves_no_head_in_the_last_steps(tasks_of_every_kind: list[Any])
 
     options = OPTIONS | {"specialize": IAT(alpha=0, delta=0.5)}
     progress = bm.fit(model, tasks, report=note, **options)
-    assert progress.heads == {"single": [], "pair": []}
+    assert progress.methods["specialize"] == {"single": [], "pair": []}
     for name, value in weights(model).items():
         if owned(name) is not None:
             assert value.equal(at_switch[name]), name
@@ -216,7 +216,7 @@ def test_all_heads_or_no_steps_are_plain_training_to_the_bit(
     plain, special = build(tasks_of_every_kind), build(tasks_of_every_kind)
     bm.fit(plain, tasks_of_every_kind, **OPTIONS)
     progress = bm.fit(special, tasks_of_every_kind, specialize=specialize, **OPTIONS)
-    assert same(weights(plain), weights(special)) and progress.heads is None
+    assert same(weights(plain), weights(special)) and not progress.methods
 
 
 @pytest.mark.parametrize("stop_at", [3, 6, 7, 9])
@@ -239,7 +239,9 @@ def test_a_run_stopped_before_at_and_after_the_switch_goes_on_with_the_same_bits
     rest = bm.fit(again, tasks_of_every_kind, folder=tmp_path / "b", **options)
     assert same(weights(straight), weights(again))
     assert whole.evaluations == rest.evaluations
-    assert {n: list(map(tuple, h)) for n, h in (rest.heads or {}).items()} == whole.heads
+    assert {n: list(map(tuple, h)) for n, h in rest.methods["specialize"].items()} == whole.methods[
+        "specialize"
+    ]
 
 
 def test_a_branch_shares_the_steps_before_the_switch(
@@ -302,7 +304,7 @@ def test_variants(tasks_of_every_kind: list[Any]) -> None:
         model = build(tasks_of_every_kind)
         options = OPTIONS | {"specialize": IAT(delta=0.2, variant=variant, examples=8)}
         progress = bm.fit(model, tasks_of_every_kind, report=note, **options)
-        chosen[variant] = progress.heads or {}
+        chosen[variant] = progress.methods["specialize"]
         if variant == "prune":
             removed = model.config.removed_heads
             heads = [(int(layer), h) for layer, several in removed.items() for h in several]

@@ -78,7 +78,7 @@ def calibrated(config: Config, model: Any, tasks: list[Task], report: Any, **cha
     options = config.training.model_dump(exclude=left_out) | {"seed": config.seed} | changes
     if config.specialize is not None:
         options["specialize"] = IAT(**config.specialize.model_dump())
-    loop = Loop(model, tasks, checked_options(options), None, {}, None)
+    loop = Loop(model, tasks, checked_options(options), None, {})
     report("measuring starts", {"what": "taking some steps", "examples": SAMPLES + 1})
     return calibrate(loop, lambda items: report("measuring goes on", {"items": items}))
 

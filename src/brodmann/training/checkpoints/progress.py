@@ -3,8 +3,6 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from brodmann.results import Head
-
 
 @dataclass
 class Progress:
@@ -20,4 +18,4 @@ class Progress:
     evaluations: list[dict[str, Any]] = field(default_factory=list)
     window: dict[str, list[float]] = field(default_factory=dict)  # losses since the last log line
     taken: dict[str, int] = field(default_factory=dict)  # items since the last log line, by task
-    heads: dict[str, list[Head]] | None = None  # that each task moves, once heads specialize
+    methods: dict[str, Any] = field(default_factory=dict)  # the states of methods that have begun

@@ -17,13 +17,17 @@ References: Quinton & Rey 2024, "Jacobian Descent for Multi-Objective Optimizati
 Désidéri 2012, "Multiple-Gradient Descent Algorithm".
 """
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from brodmann.data.batches import Batch
 from brodmann.data.sampling.samplers import SAMPLERS
 from brodmann.errors import InputError, did_you_mean
+from brodmann.training.methods import Method, Setup
 
 AGGREGATIONS = ("upgrad", "pcgrad", "cagrad", "mgda")
 INSTALL = "pip install 'brodmann[torchjd]'"
@@ -66,13 +70,20 @@ def make_weighting(name: str) -> Any:
         raise InputError(f"aggregation = '{name}': {error}: {INSTALL}") from None
 
 
-class TaskGradients:
+class TaskGradients(Method):
     """Takes the gradients of every batch away, task by task, and puts one back for the step."""
 
-    def __init__(self, model: nn.Module, name: str) -> None:
+    name = "aggregation"
+
+    def __init__(self, model: nn.Module, aggregation: str) -> None:
         self.parameters = [p for p in model.parameters() if p.requires_grad]
-        self.name, self.weighting = name, make_weighting(name)
+        self.aggregation, self.weighting = aggregation, make_weighting(aggregation)
         self.by_task: dict[str, list[Tensor | None]] = {}
+
+    @contextlib.contextmanager
+    def reading(self, batch: Batch) -> Iterator[None]:
+        yield
+        self.collect(batch.parts[0].task)
 
     def collect(self, task: str) -> None:
         """What the last backward pass left, added to the task's own."""
@@ -116,5 +127,16 @@ class TaskGradients:
                         gramian[i, j] += value
                         gramian[j, i] = gramian[i, j]
         weights = self.weighting(gramian)
-        scale = 1 if self.name == "pcgrad" else count  # torchjd's PCGrad is a sum, the others means
+        # torchjd's PCGrad is a sum, the others are means.
+        scale = 1 if self.aggregation == "pcgrad" else count
         return [float(weight) * scale for weight in weights]
+
+
+def make(setup: Setup) -> TaskGradients | None:
+    options = setup.options
+    if options.aggregation is None:
+        return None
+    check_together(
+        setup.world, options.accumulation, options.specialize is not None, options.sampling
+    )
+    return TaskGradients(setup.trained, options.aggregation)

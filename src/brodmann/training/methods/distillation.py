@@ -40,6 +40,7 @@ from brodmann.models.backbone.anatomy import kept_heads
 from brodmann.models.multitask import MultiTaskModel, Outputs
 from brodmann.models.saving import weights_digest
 from brodmann.training.fit import fit
+from brodmann.training.methods import Method
 from brodmann.training.methods.iat import IAT
 from brodmann.training.methods.students import Student, check_teacher, make_student, teacher_layer
 
@@ -81,7 +82,7 @@ def distill(
             chosen["specialize"] = special
         place = None if folder is None else Path(folder) / phase
         with objective:
-            fit(small, tasks, objective=objective, folder=place, epochs=epochs, seed=seed, **chosen)
+            fit(small, tasks, methods=[objective], folder=place, epochs=epochs, seed=seed, **chosen)
     return small
 
 
@@ -105,7 +106,7 @@ def specialized_phase(special: IAT | None, layer_epochs: int, prediction_epochs:
     return replace(special, delta=math.floor(share * 10**12) / 10**12)
 
 
-class Distillation(nn.Module):
+class Distillation(nn.Module, Method):
     """The student with its loss: what a phase trains, as one module.
 
     Used as a context: inside, both models return what the phase compares.
@@ -147,12 +148,16 @@ class Distillation(nn.Module):
     def teacher(self) -> MultiTaskModel:
         return self._teacher[0]
 
-    def settings(self) -> dict[str, Any]:
-        """What sets this training apart from an ordinary one."""
+    def wrapped(self, model: nn.Module) -> nn.Module:
+        return self
+
+    def identity(self, *, shared_steps: bool) -> dict[str, Any]:
         return {
-            "phase": self.phase,
-            "temperature": self.temperature,
-            "teacher": weights_digest(self.teacher.state_dict()),
+            "objective": {
+                "phase": self.phase,
+                "temperature": self.temperature,
+                "teacher": weights_digest(self.teacher.state_dict()),
+            }
         }
 
     def __enter__(self) -> Self:

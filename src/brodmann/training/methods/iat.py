@@ -19,7 +19,7 @@ gradients reaches the next step.
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -27,6 +27,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from brodmann.data.batches import Batch
 from brodmann.data.tasks import Task
 from brodmann.errors import InputError, did_you_mean
 from brodmann.files import Array
@@ -44,6 +45,8 @@ from brodmann.models.heads.slices import (
 )
 from brodmann.models.heads.trained_gates import gone_heads
 from brodmann.results import Head, HeadScores, share_of
+from brodmann.training import processes
+from brodmann.training.methods import Method, Setup
 from brodmann.training.output_heads import fitted_heads
 
 VARIANTS = ("important", "random", "ticket_share", "prune")
@@ -140,20 +143,45 @@ def _some_head_trains(model: Any, settings: IAT) -> bool:
     )
 
 
-class Specialization:
+class Specialization(Method):
     """One run's choice of heads, and what keeps the others where they are."""
 
-    def __init__(self, model: Any, settings: IAT, steps: int) -> None:
+    name = "specialize"
+
+    def __init__(self, model: Any, settings: IAT, steps: int, **measuring: Any) -> None:
         self.model, self.settings = model, settings
-        self.begins = settings.switch(steps)
+        self.measuring = measuring  # seed, batch_size and precision of the measurement
+        self.begins: int = settings.switch(steps)
         check_specialization(model, settings)
         self.heads: dict[str, list[Head]] | None = None  # None before the switch
         self.task = ""  # whose batch is being read
         self._parts: list[_Part] = []
         self._gates = contextlib.ExitStack()
 
-    def due(self, step: int) -> bool:
-        return self.heads is None and step >= self.begins
+    def identity(self, *, shared_steps: bool) -> dict[str, Any]:
+        return {} if shared_steps else {"specialize": asdict(self.settings)}
+
+    def is_active(self) -> bool:
+        return self.heads is not None
+
+    def splits_batches(self) -> bool:
+        """Heads specialize one task at a time."""
+        return self.heads is not None
+
+    def switch(self, tasks: Sequence[Task]) -> dict[str, Any]:
+        self.install(self.choose(tasks, **self.measuring))
+        return {"heads": self.heads}
+
+    @contextlib.contextmanager
+    def reading(self, batch: Batch) -> Iterator[None]:
+        self.task = batch.parts[0].task
+        yield
+
+    def state(self) -> Any:
+        return self.heads
+
+    def restore(self, state: Any) -> None:
+        self.install(state)
 
     def choose(
         self, tasks: Sequence[Task], *, seed: int, batch_size: int, precision: str
@@ -217,15 +245,15 @@ class Specialization:
         self._parts = [_Part(self, slices, masks) for slices, masks in found.values()]
 
     @contextlib.contextmanager
-    def step(self, tasks: Sequence[str], optimizer: torch.optim.Optimizer) -> Iterator[None]:
-        """Around the optimizer's step: what no batch of the step selected stays as it is."""
+    def around_step(self, tasks: Sequence[str], optimizer: torch.optim.Optimizer) -> Iterator[None]:
+        """What no batch of the step selected stays as it is."""
         parts = self._parts if self.settings.strict else []
         kept = [part.keep(tasks, optimizer) for part in parts]
         yield
         for part, values in zip(parts, kept, strict=True):
             part.put_back(values, optimizer)
 
-    def remove_hooks(self) -> None:
+    def close(self) -> None:
         for part in self._parts:
             part.hook.remove()
         self._parts = []
@@ -294,3 +322,18 @@ def _mask(heads: Sequence[Head], shape: tuple[int, int]) -> Array:
     for head in heads:
         mask[head] = True
     return mask
+
+
+def make(setup: Setup) -> Specialization | None:
+    settings, options = setup.options.specialize, setup.options
+    if settings is None or settings.is_plain:
+        return None
+    processes.refuse_sharding(setup.accelerator, "specialize")
+    return Specialization(
+        setup.model,
+        settings,
+        setup.steps,
+        seed=options.seed,
+        batch_size=options.evaluation_batch_size,
+        precision=options.precision,
+    )

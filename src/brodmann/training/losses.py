@@ -1,0 +1,30 @@
+"""The loss of a batch, task by task."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+from torch import Tensor
+
+from brodmann.data.batches import Batch
+from brodmann.data.tasks import TaskSpec
+
+Losses = list[tuple[str, float]]  # (task, loss) of each batch of a step
+
+
+def task_losses(
+    batch: Batch, losses: Sequence[Tensor], specs: Mapping[str, TaskSpec]
+) -> dict[str, Tensor]:
+    """Each task's mean loss, times the task's weight: this process's share of it."""
+    found = {}
+    for part, values in zip(batch.parts, losses, strict=True):
+        share = values.sum() / part.total if part.total else 0.0 * values.sum()
+        found[part.task] = specs[part.task].weight * share
+    return found
+
+
+def not_finite(losses: Losses, norm: float) -> tuple[str, str] | None:
+    """("loss" or "gradient", task) of the first number that is not finite."""
+    for task, value in losses:
+        if not math.isfinite(value):
+            return "loss", task
+    return None if math.isfinite(norm) else ("gradient", losses[-1][0])
