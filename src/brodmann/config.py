@@ -8,7 +8,7 @@ import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import ConfigDict, Field, field_validator
 
 from brodmann.data.description import Section, TaskDescription, checked, parse_toml
 from brodmann.data.sources.readers import ENDINGS
@@ -229,6 +229,13 @@ class MetaSection(Section):
     rates: list[Annotated[float, Field(gt=0)]] = Field([0.1], min_length=1)
 
 
+class StudySection(Section):
+    """[study]: a kind of study without a section of its own; further keys are that kind's."""
+
+    model_config = ConfigDict(extra="allow", strict=True, allow_inf_nan=False)
+    kind: str = Field(description="its name in STUDIES")
+
+
 Arm = Literal[
     "single",
     "multi",
@@ -300,6 +307,7 @@ class Config(Section):
     distill: DistillSection | None = None
     adapt: AdaptSection | None = None
     meta: MetaSection | None = None
+    study: StudySection | None = None
     recipe: dict[str, Any] | None = Field(None, description="whose experiment this is")
 
     @field_validator("name")

@@ -8,6 +8,7 @@ import typer
 
 from brodmann.cli.options import (
     Address,
+    ConfigPath,
     Cpus,
     EngineName,
     Gpus,
@@ -115,6 +116,23 @@ def relate(
 
             reasons = write_advice(settings, result, advise)
             report("advice", {"reasons": reasons, "file": advise})
+    if as_json:
+        print(json.dumps(result))
+
+
+@app.command()
+def study(config: ConfigPath, overrides: Overrides = None, as_json: Json = False) -> None:
+    r"""Run whichever study a configuration describes, \[study] with its kind among them.
+
+    Example: brodmann study mine.toml
+    """
+    settings, base = loaded(config, overrides)
+    from brodmann.studies import study_of
+    from brodmann.studies.report import report_on
+
+    with view(as_json) as report:
+        result = study_of(settings).run(settings, base, report)
+        report_on([settings.folder], report)
     if as_json:
         print(json.dumps(result))
 

@@ -1,6 +1,6 @@
 """Plans of the papers' recipes at either scale: counted, without data, weights or hub."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,22 +9,13 @@ from brodmann.errors import InputError, did_you_mean
 from brodmann.papers.recipe_relations import takes_training
 from brodmann.papers.recipes import PAPERS, Recipe, find, index, recipes
 from brodmann.papers.reproduce import check_needs, configured, ways_of
+from brodmann.studies import study_of
 from brodmann.studies.cells import cells_of
 from brodmann.studies.pair_trainings import pairs_grid
-from brodmann.studies.plan.estimate import (
-    RunEstimate,
-    Sized,
-    Trainings,
-    estimate_run,
-    few_shot,
-    meta_learning,
-    operations_of,
-    sized,
-    starts_scored,
-    tournament,
-)
-from brodmann.studies.plan.one_run import check_speed
-from brodmann.studies.plan.planning import arms_of, make_plan, own_shares
+from brodmann.studies.plan.counting import Counted, count_runs, sizes_of_tasks
+from brodmann.studies.plan.estimate import estimate_run, operations_of, tournament
+from brodmann.studies.plan.measuring_run import check_speed
+from brodmann.studies.plan.planning import make_plan
 
 
 def recipes_named(name: str) -> list[Recipe]:
@@ -127,84 +118,22 @@ def estimate_recipes(
     return result
 
 
-@dataclass(frozen=True)
-class Counted:
-    """What a recipe runs: whole runs, and operations and tokens of what is none."""
-
-    config: Config  # with the model that it is about
-    runs: list[RunEstimate]
-    trainings: int = 0  # short ones
-    operations: float = 0.0
-    tokens: float = 0.0
-
-    def parts(self) -> list[RunEstimate]:
-        """Where parameters, memory and assumptions are read off."""
-        if self.runs or not self.trainings:
-            return self.runs
-        return [estimate_run(self.config.name, self.config, heads=False)]
-
-
 def _counted(recipe: Recipe, config: Config, scale: str) -> Counted:
     if _from_data(recipe):
         return Counted(config, [])
-    if config.adapt is not None:
-        return _adapted(recipe, config, scale)
-    if (section := config.transfer) is not None:  # from the models of another recipe
-        backbone = _start_of(recipe, scale).model.backbone
-        model = config.model.model_copy(update={"backbone": backbone})
-        config = config.model_copy(update={"model": model})
-        return _short(config, few_shot(section, _sized(config)))
-    if config.meta is not None:
-        return _short(config, meta_learning(config.meta, _sized(config)))
     if "pairs" in recipe.relate:
         cells = cells_of(pairs_grid(config, config.given_tasks()))
-        return Counted(config, [estimate_run(c.label, c.config, heads=False) for c in cells])
-    if config.compare is not None:
-        arms = arms_of(config)
-        runs = [estimate_run(label, one, heads=h, share=share) for label, one, h, share in arms]
-        return Counted(config, runs)
-    if config.grid is None:
-        run = estimate_run(config.name, config, heads=not recipe.relate)
-        if "ahp" not in recipe.relate:
-            return Counted(config, [run])
-        games = tournament(_sized(config))
-        return Counted(config, [run], operations=operations_of(games, config))
-    cells, heads = cells_of(config), config.grid.heads
-    shares = zip(cells, own_shares(cells), strict=True)
-    runs = [estimate_run(c.label, c.config, heads=heads, share=share) for c, share in shares]
-    return Counted(config, runs)
-
-
-def _short(config: Config, trainings: Trainings) -> Counted:
-    tokens = sum(trainings.learnt.values())
-    return Counted(config, [], trainings.count, operations_of(trainings, config), tokens)
-
-
-def _sized(config: Config) -> list[Sized]:
-    return [sized(task, config.model.max_length) for task in config.tasks]
+        return count_runs(config, [(cell.label, cell.config, False, 1.0) for cell in cells])
+    if recipe.relate:
+        run = estimate_run(config.name, config, heads=False)
+        games = 0.0
+        if "ahp" in recipe.relate:
+            games = operations_of(tournament(sizes_of_tasks(config)), config)
+        return Counted(config, [run], operations=games)
+    start = _start_of(recipe, scale) if recipe.needs else None
+    return study_of(config).count(config, start)
 
 
 def _start_of(recipe: Recipe, scale: str) -> Config:
     """The recipe whose models it starts from."""
     return configured(find(recipe.needs[0])[0], scale, Path("runs"), [])[0]
-
-
-def _adapted(recipe: Recipe, config: Config, scale: str) -> Counted:
-    """New tasks, in every cell of a grid or all at once: scored from every start (the known tasks,
-    random, xavier), then one training with all of the data and one for every smaller share of it,
-    with the model of the needed recipe."""
-    assert config.adapt is not None
-    start = _start_of(recipe, scale)
-    cells = [(config.name, config)]
-    if config.grid is not None:
-        cells = [(cell.label, cell.config) for cell in cells_of(config)]
-    smaller = sorted(config.adapt.shares or [1.0])[:-1]
-    runs, operations, tokens = [], 0.0, 0.0
-    for label, cell in cells:
-        run = estimate_run(label, cell.model_copy(update={"model": start.model}), heads=False)
-        again = sum(share * run.operations["training"] for share in smaller)
-        operations += again + starts_scored(len(start.tasks)) * run.operations["evaluation"]
-        tokens += sum(smaller) * run.tokens
-        runs.append(run)
-    whole = config.model_copy(update={"model": start.model})
-    return Counted(whole, runs, len(smaller) * len(cells), operations, tokens)

@@ -10,6 +10,7 @@ from brodmann.errors import InputError
 from brodmann.files import read_json
 from brodmann.papers.recipes import Recipe, View
 from brodmann.pipeline.relate import FROM_RUN, SIMILARITY
+from brodmann.studies.grid import done_cells
 
 
 def takes_training(ways: Collection[str]) -> bool:
@@ -134,8 +135,3 @@ def _attention_maps(
         }
         found[title] = {"gain": gains[pair], "maps": maps}
     return found
-
-
-def done_cells(folder: Path) -> list[dict[str, Any]]:
-    """The finished cells of a grid."""
-    return [cell for cell in read_json(folder / "grid.json")["cells"] if cell["state"] == "done"]

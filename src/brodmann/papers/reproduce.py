@@ -11,15 +11,15 @@ from brodmann.files import provenance, read_json, write_json, write_text
 from brodmann.papers.readers import READERS, SHOW_DISSOCIATION
 from brodmann.papers.readers.common import case_key
 from brodmann.papers.readers.links import voxels_needed
-from brodmann.papers.recipe_relations import done_cells, related, statistics_of, takes_training
+from brodmann.papers.recipe_relations import related, statistics_of, takes_training
 from brodmann.papers.recipes import Recipe, View, find
 from brodmann.papers.tables import SCALES, as_markdown, described, hardly_learnt, table_file
 from brodmann.pipeline.run import one_process
 from brodmann.pipeline.run_folder import machine_of
 from brodmann.results import mean_dissociation, reasons_in_words
-from brodmann.studies.arms import arm_config, run_arms
+from brodmann.studies import STUDIES, load_study, study_of
 from brodmann.studies.cells import cells_of, task_name
-from brodmann.studies.grid import run_grid
+from brodmann.studies.grid import done_cells
 from brodmann.studies.work import Engine
 
 
@@ -123,7 +123,7 @@ def check_needs(recipe: Recipe, scale: str, output: Path) -> list[str]:
     changed = []
     for needed in recipe.starts_from(scale):
         settings = configured(find(needed)[0], scale, output, [])[0]
-        if not _is_there(settings):
+        if not study_of(settings).is_done(settings):
             words = f"`brodmann reproduce {needed}{' --scale paper' if scale == 'paper' else ''}`"
             raise InputError(f"{recipe.name} starts from {needed}: {words}")
         if not _is_the_recipes_own(settings):
@@ -133,14 +133,9 @@ def check_needs(recipe: Recipe, scale: str, output: Path) -> list[str]:
 
 def _is_the_recipes_own(config: Config) -> bool:
     """Whether what is there was run with the recipe's own settings."""
-    if config.grid is not None:
-        found = {cell["fingerprint"] for cell in done_cells(config.folder)}
-        return found <= {cell.fingerprint for cell in cells_of(config)}
-    expected = {config.fingerprint()}
-    if config.compare is not None:
-        seeds = config.compare.seeds or [config.seed]
-        arms = config.compare.arms
-        expected = {arm_config(config, arm, s).fingerprint() for arm in arms for s in seeds}
+    expected = {one.fingerprint() for one in study_of(config).runs(config).values()}
+    if config.grid is not None:  # whose runs are kept with those of all grids
+        return {cell["fingerprint"] for cell in done_cells(config.folder)} <= expected
     paths = config.folder.glob("**/provenance.json")
     return all(read_json(path).get("fingerprint") in expected for path in paths)
 
@@ -193,13 +188,6 @@ def changes_of(overrides: list[str]) -> list[str]:
     return [override for override in overrides if not override.startswith(harmless)]
 
 
-def _is_there(config: Config) -> bool:
-    """Whether another recipe has left something to start from: a run, arms, a finished cell."""
-    if config.grid is not None:
-        return (config.folder / "grid.json").is_file() and bool(done_cells(config.folder))
-    return config.folder.is_dir()
-
-
 def configured(
     recipe: Recipe, scale: str, output: Path, overrides: list[str]
 ) -> tuple[Config, Path]:
@@ -234,14 +222,9 @@ def _starts_there(values: dict[str, Any], output: Path, suffix: str) -> None:
         _, name, *rest = Path(start).parts
         return str(Path(output, name.removesuffix(suffix) + suffix, *rest))
 
-    if "transfer" in values:
-        starts = values["transfer"]["starts"]
-        values["transfer"]["starts"] = {name: moved(start) for name, start in starts.items()}
-    if "adapt" in values:
-        values["adapt"]["start"] = moved(values["adapt"]["start"])
-    for case in values.get("grid", {}).get("cases", ()):  # students of other recipes' models
-        if "distill.teacher" in case:
-            case["distill.teacher"] = moved(case["distill.teacher"])
+    for section in STUDIES:
+        if section in values:
+            load_study(section).move_starts(values, moved)
 
 
 def titles_of(recipe: Recipe, scale: str, output: Path) -> dict[str, str]:
@@ -272,17 +255,9 @@ def runs_of(
     runs: dict[str, str] = {}
     if recipe.statistics or (ways and not takes_training(ways)):
         return runs  # from the data alone
-    if config.grid is not None:
-        done = [cell for cell in found["cells"] if cell["state"] == "done"]
-        runs = {cell["label"]: cell["fingerprint"] for cell in done}
-    elif config.compare is not None:
-        runs = {
-            f"{arm}, seed {seed}": arm_config(config, arm, seed).fingerprint()
-            for arm in config.compare.arms
-            for seed in config.compare.seeds or [config.seed]
-        }
-    else:
-        runs = {config.name: config.fingerprint()}
+    planned = study_of(config).runs(config)
+    failed = [cell["label"] for cell in found.get("cells", ()) if cell["state"] != "done"]
+    runs = {label: one.fingerprint() for label, one in planned.items() if label not in failed}
     if "pairs" in ways:
         summary = read_json(Path(config.output) / f"{config.name}-pairs" / "grid.json")
         runs = {cell["label"]: cell["fingerprint"] for cell in summary["cells"]}
@@ -317,20 +292,7 @@ def run_recipe(
         return statistics_of(recipe, config, base, views)
     if recipe.relate:
         return related(recipe, config, base, report, ways)
-    if config.compare is not None:
-        found = {**run_arms(config, base, report), "folder": config.folder}
-        found["splits"] = {
-            arm: [read_json(config.folder / run / "metrics.json")["splits"] for run in one["runs"]]
-            for arm, one in found["arms"].items()
-        }
-        return found
-    if config.meta is not None:
-        from brodmann.studies.meta_learning import meta
-
-        return meta(config, base, report)
-    if config.transfer is not None:
-        from brodmann.studies.transfer import transfer
-
-        return transfer(config, base, report)
-    summary = run_grid(config, base, report, engine=engine, retries=retries)
-    return {**summary, "output": config.output}
+    study = study_of(config)
+    options = {"engine": engine, "retries": retries} if config.grid is not None else {}
+    result = study.run(config, base, report, **options)
+    return {**result, **study.read_more(config, result)}

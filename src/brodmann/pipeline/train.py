@@ -25,6 +25,9 @@ from brodmann.pipeline.run_folder import (
 )
 from brodmann.results import HeadScores
 
+OTHER_COMMANDS = ("distill", "transfer", "adapt", "meta", "study")  # whose sections `run` refuses
+MANY_RUNS = ("grid", "compare")  # whose sections it passes over with a note
+
 
 def tasks_of(config: Config, base: Path) -> list[Task]:
     return load_tasks(config.given_tasks(), base=base, seed=config.data_seed)
@@ -40,7 +43,7 @@ def check_methods(config: Config, command: str = "run") -> None:
     from brodmann.training.methods.iat import IAT, check_trained_heads
     from brodmann.training.processes import check_trackers
 
-    for section in ("distill", "transfer", "adapt", "meta"):
+    for section in OTHER_COMMANDS:
         if getattr(config, section) is not None and section != command:
             raise InputError(f"[{section}]: this configuration is for `brodmann {section}`")
     if config.off is not None and command != "run":
@@ -124,7 +127,7 @@ def train(config: Config, base: Path, report: Any) -> Path:
 def prepare(config: Config, base: Path, report: Any) -> tuple[list[Task], Any]:
     """Tasks, and the model unless it is trained: what can be wrong, before anything is written."""
     check_methods(config)
-    for section in ("grid", "compare"):
+    for section in MANY_RUNS:
         if getattr(config, section) is not None:
             text = f"[{section}] is not read here: `brodmann {section}` makes its runs"
             report("note", {"text": text})

@@ -1,1 +1,100 @@
-"""Many runs from one configuration: grids, comparisons, transfer, meta-learning, plans."""
+"""Many runs from one configuration: one kind of study per section of the configuration.
+
+`STUDIES` maps a section to its module, which holds `STUDY`, an object of a class derived from
+`Study`. Commands, plans and recipes ask `study_of(config)` and call the same methods on each; a new
+kind of study is one file here and one line in the dict. A kind without a section of its own is
+configured by `[study]` with `kind = "..."`.
+"""
+
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from brodmann.errors import InputError, did_you_mean
+
+if TYPE_CHECKING:
+    from brodmann.config import Config
+    from brodmann.studies.plan.counting import Counted
+
+STUDIES: dict[str, str] = {  # in this order: a grid may be of adaptations, or of students
+    "grid": f"{__name__}.grid",
+    "compare": f"{__name__}.arms",
+    "transfer": f"{__name__}.transfer",
+    "meta": f"{__name__}.meta_learning",
+    "adapt": f"{__name__}.adapt",
+    "distill": f"{__name__}.distill",
+}
+ONE_RUN = f"{__name__}.one_run"  # a configuration without any of them
+
+
+class Study:
+    """A kind of study. The defaults hold for one that works in the configuration's own folder."""
+
+    command = "run"  # `brodmann COMMAND CONFIG` runs it
+    in_grids = False  # whether a cell of a grid may be one: `run_cell`
+    of_runs = False  # whether it is made of ordinary runs, each of which `run` could do alone
+
+    def run(self, config: "Config", base: Path, report: Any, **options: Any) -> dict[str, Any]:
+        """Do what is not done yet; the result."""
+        raise NotImplementedError
+
+    def run_cell(
+        self, config: "Config", base: Path, report: Any, *, heads: bool, **options: Any
+    ) -> dict[str, Any]:
+        """Do it as a cell of a grid; `splits` with scores, and whatever the cell should keep."""
+        raise NotImplementedError
+
+    def runs(self, config: "Config") -> dict[str, "Config"]:
+        """Label → configuration of each run that makes the study up."""
+        return {config.name: config}
+
+    def read_more(self, config: "Config", result: dict[str, Any]) -> dict[str, Any]:
+        """What readers of papers' tables need besides the result of `run`."""
+        return {}
+
+    def is_done(self, config: "Config") -> bool:
+        """Whether it has left something that another study can start from."""
+        return config.folder.is_dir()
+
+    def move_starts(self, values: dict[str, Any], moved: Callable[[str], str]) -> None:
+        """Replace the folders of models that the settings `values` start from."""
+
+    def check_plan(self, config: "Config") -> None:
+        """Raise `InputError` if there is no plan for it."""
+
+    def measure(self, config: "Config", base: Path, report: Any, *, heads: bool) -> dict[str, Any]:
+        """The plan of one cell, from some of its steps."""
+        raise NotImplementedError
+
+    def plan(
+        self, config: "Config", base: Path, report: Any, *, speed: float | None, heads: bool
+    ) -> dict[str, Any]:
+        """What it will take, from some of its steps; afterwards, what it took."""
+        raise NotImplementedError
+
+    def count(self, config: "Config", start: "Config | None") -> "Counted":
+        """What it will take, without data or weights; `start` is where its models come from."""
+        raise NotImplementedError
+
+
+def load_study(section: str) -> Study:
+    if section not in STUDIES:
+        raise InputError(f"[study]: kind = '{section}'{did_you_mean(section, STUDIES)}")
+    study: Study = import_module(STUDIES[section]).STUDY
+    return study
+
+
+def study_of(config: "Config") -> Study:
+    """The study that a configuration asks for; without one, a single run."""
+    if config.study is not None:
+        return load_study(config.study.kind)
+    for section in STUDIES:
+        if getattr(config, section, None) is not None:
+            return load_study(section)
+    return load_one_run()
+
+
+def load_one_run() -> Study:
+    study: Study = import_module(ONE_RUN).STUDY
+    return study

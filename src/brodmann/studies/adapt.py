@@ -6,6 +6,7 @@ from the start; the run's own model is that of the largest.
 """
 
 import copy
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,11 @@ from brodmann.pipeline.finished import has_whole_model, save_finished
 from brodmann.pipeline.run import one_process
 from brodmann.pipeline.run_folder import check_folder, opened, timed, trained_model
 from brodmann.pipeline.train import check_methods, tasks_of
+from brodmann.studies import Study
+from brodmann.studies.plan.counting import Counted
+from brodmann.studies.plan.estimate import estimate_run, starts_scored
+from brodmann.studies.plan.measuring_run import plan_of_run
+from brodmann.studies.plan.planning import plan_once
 
 FILE = "adaptation.json"
 
@@ -96,16 +102,6 @@ def adapt(config: Config, base: Path, report: Any) -> dict[str, Any]:
             keep(old=_before_and_after(model, trained_model(str(folder)), old, config))
         report("adapted", {"result": result})
     return result
-
-
-def adapt_cell(config: Config, base: Path, report: Any) -> dict[str, Any]:
-    """`[adapt]` as a cell of a grid."""
-    found = adapt(config, base, report)
-    kept = ("metrics", "head", "zero_shot", "shares", "old")
-    return {
-        "splits": found.get("scores", {"validation": {}}),
-        "adaptation": {key: found[key] for key in kept if key in found},
-    }
 
 
 def with_tasks(model: Any, tasks: list[Task], section: AdaptSection) -> Any:
@@ -248,3 +244,70 @@ def _row(tasks: list[Task], scores: dict[str, float]) -> dict[str, Any]:
 
 def _percent(share: float) -> str:
     return f"{100 * share:g} %"
+
+
+def _measured(config: Config, base: Path, report: Any) -> dict[str, Any]:
+    """[adapt]: every start scored, one training for every share of the data, and an evaluation."""
+    section = config.adapt
+    assert section is not None
+    check_methods(config, "adapt")
+    report("stage", {"text": "reading tasks"})
+    tasks = tasks_of(config, base)
+    report("stage", {"text": f"loading {section.start}"})
+    from brodmann.measuring.zero_shot import starts_alike
+
+    model = trained_model(section.start)
+    starts = 1 if starts_alike(model, section.head) else starts_scored(len(model.specs))
+    found = plan_of_run(config, with_tasks(model, tasks, section), tasks, report, heads=False)
+    smaller = sum(sorted(section.shares or [1.0])[:-1])
+    for kind in ("operations", "seconds"):
+        stages = found[kind]
+        if smaller:
+            stages["smaller shares"] = smaller * stages["training"]
+        stages["zero-shot"] = starts * stages["evaluation"]
+        if not section.train:
+            found[kind] = {"zero-shot": stages["zero-shot"]}
+    return found
+
+
+class Adapt(Study):
+    command = "adapt"
+    in_grids = True
+
+    def run(self, config: Config, base: Path, report: Any, **options: Any) -> dict[str, Any]:
+        return adapt(config, base, report, **options)
+
+    def run_cell(
+        self, config: Config, base: Path, report: Any, *, heads: bool, **options: Any
+    ) -> dict[str, Any]:
+        found = adapt(config, base, report)
+        kept = ("metrics", "head", "zero_shot", "shares", "old")
+        return {
+            "splits": found.get("scores", {"validation": {}}),
+            "adaptation": {key: found[key] for key in kept if key in found},
+        }
+
+    def move_starts(self, values: dict[str, Any], moved: Callable[[str], str]) -> None:
+        values["adapt"]["start"] = moved(values["adapt"]["start"])
+
+    def measure(self, config: Config, base: Path, report: Any, *, heads: bool) -> dict[str, Any]:
+        return _measured(config, base, report)
+
+    def plan(
+        self, config: Config, base: Path, report: Any, *, speed: float | None, heads: bool
+    ) -> dict[str, Any]:
+        return plan_once(config, report, speed, lambda: _measured(config, base, report))
+
+    def count(self, config: Config, start: Config | None) -> Counted:
+        """Scored from every start (the known tasks, random, xavier), then one training with all of
+        the data and one for every smaller share of it."""
+        assert config.adapt is not None and start is not None
+        whole = config.model_copy(update={"model": start.model})
+        smaller = sorted(config.adapt.shares or [1.0])[:-1]
+        run = estimate_run(config.name, whole, heads=False)
+        again = sum(share * run.operations["training"] for share in smaller)
+        scored = starts_scored(len(start.tasks)) * run.operations["evaluation"]
+        return Counted(whole, [run], len(smaller), again + scored, sum(smaller) * run.tokens)
+
+
+STUDY = Adapt()

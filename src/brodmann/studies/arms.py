@@ -15,9 +15,13 @@ from typing import Any
 from brodmann.config import Config, SpecializeSection
 from brodmann.data.description import checked
 from brodmann.errors import InputError
+from brodmann.files import read_json
 from brodmann.pipeline.run import one_process, run
 from brodmann.pipeline.train import check_methods
+from brodmann.studies import Study
 from brodmann.studies.compare import compare_runs
+from brodmann.studies.plan.counting import Counted, Run, count_runs
+from brodmann.studies.plan.many import plan_many
 
 VARIANTS = {"iat": "important", "random": "random", "prune": "prune"}  # all but the switch is multi
 FROM_THE_START = {
@@ -101,3 +105,68 @@ def arm_config(config: Config, arm: str, seed: int) -> Config:
         values["off"] = {"by": str(config.folder / f"multi-seed{seed}"), "alpha": alpha, **OFF[arm]}
     values |= {"seed": seed, "output": str(config.folder), "name": f"{arm}-seed{seed}"}
     return checked(Config, values, f"[compare] {arm}")
+
+
+def planned_arms(config: Config) -> list[Run]:
+    """Every arm and seed, with the share of a whole training that it does itself."""
+    assert config.compare is not None
+    special = config.specialize or SpecializeSection.model_construct()
+    found = []
+    for seed in config.compare.seeds or [config.seed]:
+        for arm in config.compare.arms:
+            shared = arm in VARIANTS and "multi" in config.compare.arms
+            only_off = arm in OFF and arm not in FROM_THE_START and not OFF[arm].get("train", True)
+            share = special.delta if shared else 0.0 if only_off else 1.0
+            settings = arm_config(config, arm, seed)
+            settings = settings.model_copy(update={"off": None, "specialize": None})
+            heads = arm != "single" and arm not in OFF
+            found.append((f"{arm}, seed {seed}", settings, heads, share))
+    return found
+
+
+class Compare(Study):
+    command = "compare"
+    of_runs = True
+
+    def run(self, config: Config, base: Path, report: Any, **options: Any) -> dict[str, Any]:
+        return run_arms(config, base, report, **options)
+
+    def runs(self, config: Config) -> dict[str, Config]:
+        assert config.compare is not None
+        return {
+            f"{arm}, seed {seed}": arm_config(config, arm, seed)
+            for arm in config.compare.arms
+            for seed in config.compare.seeds or [config.seed]
+        }
+
+    def read_more(self, config: Config, result: dict[str, Any]) -> dict[str, Any]:
+        folder = config.folder
+        return {
+            "folder": folder,
+            "splits": {
+                arm: [read_json(folder / run / "metrics.json")["splits"] for run in one["runs"]]
+                for arm, one in result["arms"].items()
+            },
+        }
+
+    def plan(
+        self, config: Config, base: Path, report: Any, *, speed: float | None, heads: bool
+    ) -> dict[str, Any]:
+        assert config.compare is not None
+        arms, seeds = config.compare.arms, config.compare.seeds or [config.seed]
+        going_on = "multi" in arms and set(VARIANTS) & set(arms)
+        return plan_many(
+            config,
+            base,
+            report,
+            planned_arms(config),
+            [arm_config(config, arm, seed) for seed in seeds for arm in arms],
+            speed=speed,
+            branches=len(seeds) if going_on else 0,
+        )
+
+    def count(self, config: Config, start: Config | None) -> Counted:
+        return count_runs(config, planned_arms(config))
+
+
+STUDY = Compare()

@@ -11,6 +11,7 @@ from brodmann.config import Config, set_value
 from brodmann.data.catalogue import short_name
 from brodmann.data.description import checked
 from brodmann.errors import InputError, did_you_mean
+from brodmann.studies import Study, load_one_run, study_of
 
 CELLS = "cells"
 
@@ -28,12 +29,19 @@ class Cell:
         return self.config.fingerprint()
 
     @property
-    def command(self) -> str:
+    def study(self) -> Study:
         """What runs it: a student is distilled, a new task adapted to, others are trained."""
-        for name in ("distill", "adapt"):
-            if getattr(self.config, name) is not None:
-                return name
-        return "run"
+        found = study_of(self.config)
+        return found if found.in_grids else load_one_run()
+
+    @property
+    def command(self) -> str:
+        return self.study.command
+
+    @property
+    def trains(self) -> bool:
+        """Whether it is an ordinary run."""
+        return self.study is load_one_run()
 
 
 def cells_of(config: Config) -> list[Cell]:
@@ -128,7 +136,7 @@ def shared_beginnings(cells: Sequence[Cell]) -> dict[str, Branch]:
     """
     alike: dict[str, list[Cell]] = {}
     for cell in cells:
-        if cell.command != "run":  # its steps are in folders of their own
+        if not cell.trains:  # its steps are in folders of their own
             continue
         plain = cell.config.model_copy(update={"specialize": None}).fingerprint()
         alike.setdefault(plain, []).append(cell)
@@ -152,3 +160,14 @@ def specialized_share(cell: Cell) -> float:
         return 0.0
     special = IAT(**cell.config.specialize.model_dump())
     return 0.0 if special.is_plain else special.share
+
+
+def own_shares(cells: list[Cell]) -> list[float]:
+    """Of its training, what each cell does itself: others may have taken its first steps."""
+    branches = shared_beginnings(cells)
+    return [
+        specialized_share(cell)
+        if (branch := branches.get(cell.fingerprint)) is not None and branch.start is not None
+        else 1.0
+        for cell in cells
+    ]

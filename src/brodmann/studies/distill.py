@@ -12,6 +12,7 @@ from brodmann.pipeline.prune import beside
 from brodmann.pipeline.run import measure_heads, one_process
 from brodmann.pipeline.run_folder import check_folder, opened, trained_model
 from brodmann.pipeline.train import check_methods, tasks_of
+from brodmann.studies import Study
 
 FILE = "distillation.json"
 CELLS = "cells"  # beside a grid's folder: its runs
@@ -88,15 +89,6 @@ def distill(config: Config, base: Path, report: Any) -> dict[str, Any]:
     return result
 
 
-def distill_cell(config: Config, base: Path, report: Any, *, heads: bool = True) -> dict[str, Any]:
-    """`[distill]` as a cell of a grid: a student in place of a trained model."""
-    distill(config, base, report)
-    tasks = tasks_of(config, base)
-    with opened(config, tasks) as folder:
-        document = read_json(folder / "metrics.json")
-        return measure_heads(folder, config, tasks, report, document, heads)
-
-
 def teacher_folder(name: str, tasks: list[str], seed: int) -> str:
     """The teacher's run: as named, or the cell of a grid that trained the same tasks (and, where
     the grid has several seeds, this one)."""
@@ -142,3 +134,26 @@ def _check_student(folder: Path, small: Any, teacher: Any, student: Any) -> None
     for name, value in student.items():
         if getattr(small.config, name) != value:
             raise InputError(f"{folder}: its model has {name} = {getattr(small.config, name)}")
+
+
+class Distill(Study):
+    command = "distill"
+    in_grids = True
+
+    def check_plan(self, config: Config) -> None:
+        raise InputError("[distill]: `plan` does not know `brodmann distill`")
+
+    def run(self, config: Config, base: Path, report: Any, **options: Any) -> dict[str, Any]:
+        return distill(config, base, report, **options)
+
+    def run_cell(
+        self, config: Config, base: Path, report: Any, *, heads: bool, **options: Any
+    ) -> dict[str, Any]:
+        distill(config, base, report)
+        tasks = tasks_of(config, base)
+        with opened(config, tasks) as folder:
+            document = read_json(folder / "metrics.json")
+            return measure_heads(folder, config, tasks, report, document, heads)
+
+
+STUDY = Distill()

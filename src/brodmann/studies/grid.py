@@ -20,7 +20,10 @@ from brodmann.files import locked, read_json, write_json, write_text
 from brodmann.pipeline.run import one_process
 from brodmann.pipeline.run_folder import only_relevance
 from brodmann.pipeline.train import check_methods, tasks_of
-from brodmann.studies.cells import Branch, Cell, cells_of, shared_beginnings
+from brodmann.studies import Study
+from brodmann.studies.cells import Branch, Cell, cells_of, own_shares, shared_beginnings
+from brodmann.studies.plan.counting import Counted, Run, count_runs
+from brodmann.studies.plan.many import plan_many
 from brodmann.studies.work import Engine, Watch, Work, in_order
 
 
@@ -50,7 +53,7 @@ def run_grid(
     heads = config.grid.heads
     for cell in cells:
         check_methods(cell.config, cell.command)
-    trained = [cell for cell in cells if cell.command == "run"]  # others have a model already
+    trained = [cell for cell in cells if cell.trains]  # others have a model already
     for backbone in dict.fromkeys(cell.config.model.backbone for cell in trained):
         check_backbone(backbone)
     branches = shared_beginnings(cells)
@@ -109,3 +112,76 @@ def summarised(folder: Path, cells: list[Cell]) -> dict[str, Any]:
         "differences": differences(groups),
         "failed": [row["label"] for row in rows if row["state"] == "failed"],
     }
+
+
+def done_cells(folder: Path) -> list[dict[str, Any]]:
+    """The finished cells of a grid."""
+    return [cell for cell in read_json(folder / "grid.json")["cells"] if cell["state"] == "done"]
+
+
+class Grid(Study):
+    command = "grid"
+    of_runs = True
+
+    def run(self, config: Config, base: Path, report: Any, **options: Any) -> dict[str, Any]:
+        summary: dict[str, Any] = run_grid(config, base, report, **options)
+        return summary
+
+    def runs(self, config: Config) -> dict[str, Config]:
+        return {cell.label: cell.config for cell in cells_of(config)}
+
+    def read_more(self, config: Config, result: dict[str, Any]) -> dict[str, Any]:
+        return {"output": config.output}
+
+    def is_done(self, config: Config) -> bool:
+        return (config.folder / "grid.json").is_file() and bool(done_cells(config.folder))
+
+    def move_starts(self, values: dict[str, Any], moved: Callable[[str], str]) -> None:
+        for case in values["grid"].get("cases", ()):  # students of other recipes' models
+            if "distill.teacher" in case:
+                case["distill.teacher"] = moved(case["distill.teacher"])
+
+    def check_plan(self, config: Config) -> None:
+        for cell in cells_of(config):
+            cell.study.check_plan(cell.config)
+
+    def plan(
+        self, config: Config, base: Path, report: Any, *, speed: float | None, heads: bool
+    ) -> dict[str, Any]:
+        cells = cells_of(config)
+        return plan_many(
+            config,
+            base,
+            report,
+            _planned(config, cells),
+            [cell.config for cell in cells],
+            speed=speed,
+            branches=sum(len(branch.keep_at) for branch in shared_beginnings(cells).values()),
+        )
+
+    def count(self, config: Config, start: Config | None) -> Counted:
+        cells = cells_of(config)
+        if not all(cell.trains for cell in cells):
+            return _count_studies(config, cells, start)
+        return count_runs(config, _planned(config, cells))
+
+
+def _planned(config: Config, cells: list[Cell]) -> list[Run]:
+    assert config.grid is not None
+    heads = config.grid.heads
+    return [(c.label, c.config, heads, s) for c, s in zip(cells, own_shares(cells), strict=True)]
+
+
+def _count_studies(config: Config, cells: list[Cell], start: Config | None) -> Counted:
+    """Of cells that are adaptations or students rather than runs."""
+    counted = [cell.study.count(cell.config, start) for cell in cells]
+    return Counted(
+        config if start is None else config.model_copy(update={"model": start.model}),
+        [run for one in counted for run in one.runs],
+        sum(one.trainings for one in counted),
+        sum(one.operations for one in counted),
+        sum(one.tokens for one in counted),
+    )
+
+
+STUDY = Grid()

@@ -21,7 +21,12 @@ from brodmann.pipeline.run import one_process
 from brodmann.pipeline.run_folder import check_folder, machine_of, opened, timed
 from brodmann.pipeline.train import build_model, check_methods, tasks_of
 from brodmann.results import LOWER_IS_BETTER, share_of
+from brodmann.studies import Study
 from brodmann.studies.meta_summary import META, MULTITASK, PRETRAINED, summary
+from brodmann.studies.plan.counting import Counted, count_trainings, sizes_of_tasks
+from brodmann.studies.plan.estimate import meta_learning
+from brodmann.studies.plan.planning import plan_once
+from brodmann.studies.plan.short_trainings import plan_trainings
 
 ROWS = "meta.jsonl"
 FILE = "meta.json"
@@ -360,3 +365,41 @@ def _gates(folder: Path) -> list[list[float]] | None:
 
     own = MultiTaskModel.from_pretrained(folder / "model").gates
     return None if own is None else own().detach().tolist()
+
+
+class MetaLearning(Study):
+    command = "meta"
+
+    def run(self, config: Config, base: Path, report: Any, **options: Any) -> dict[str, Any]:
+        return meta(config, base, report, **options)
+
+    def plan(
+        self, config: Config, base: Path, report: Any, *, speed: float | None, heads: bool
+    ) -> dict[str, Any]:
+        return plan_once(config, report, speed, lambda: _measured(config, base, report))
+
+    def count(self, config: Config, start: Config | None) -> Counted:
+        assert config.meta is not None
+        return count_trainings(config, meta_learning(config.meta, sizes_of_tasks(config)))
+
+
+def _measured(config: Config, base: Path, report: Any) -> dict[str, Any]:
+    section = config.meta
+    assert section is not None
+    report("stage", {"text": "reading tasks"})
+    tasks = tasks_of(config, base)
+    check_methods(config, "meta")
+    trained = divided(section, {task.name: task for task in tasks})[0]
+    report("stage", {"text": f"loading {config.model.backbone}"})
+    return plan_trainings(
+        config,
+        report,
+        build_model(config, trained),
+        tasks,
+        trained,
+        section.support,
+        lambda sizes, tokens: meta_learning(section, sizes, tokens),
+    )
+
+
+STUDY = MetaLearning()

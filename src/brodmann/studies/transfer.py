@@ -2,6 +2,7 @@
 
 import io
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,12 @@ from brodmann.files import (
 from brodmann.pipeline.run import one_process
 from brodmann.pipeline.run_folder import machine_of, timed
 from brodmann.pipeline.train import check_methods, tasks_of
+from brodmann.studies import Study
+from brodmann.studies.plan.counting import Counted, count_trainings, sizes_of_tasks
+from brodmann.studies.plan.estimate import few_shot
+from brodmann.studies.plan.planning import plan_once
+from brodmann.studies.plan.short_trainings import plan_trainings
+from brodmann.training.few_shot import LARGEST_BATCH
 
 ROWS = "transfer.jsonl"
 FILE = "transfer.json"
@@ -194,3 +201,44 @@ def _train_all(
                 report("measuring goes on", {"items": 1})
         except Interrupted as error:  # within a training: it is done again, the others are kept
             raise stopped(error.exit_code - 128) from None
+
+
+class Transfer(Study):
+    command = "transfer"
+
+    def run(self, config: Config, base: Path, report: Any, **options: Any) -> dict[str, Any]:
+        return transfer(config, base, report, **options)
+
+    def move_starts(self, values: dict[str, Any], moved: Callable[[str], str]) -> None:
+        starts = values["transfer"]["starts"]
+        values["transfer"]["starts"] = {name: moved(start) for name, start in starts.items()}
+
+    def plan(
+        self, config: Config, base: Path, report: Any, *, speed: float | None, heads: bool
+    ) -> dict[str, Any]:
+        return plan_once(config, report, speed, lambda: _measured(config, base, report))
+
+    def count(self, config: Config, start: Config | None) -> Counted:
+        assert config.transfer is not None and start is not None
+        model = config.model.model_copy(update={"backbone": start.model.backbone})
+        config = config.model_copy(update={"model": model})
+        assert config.transfer is not None
+        return count_trainings(config, few_shot(config.transfer, sizes_of_tasks(config)))
+
+
+def _measured(config: Config, base: Path, report: Any) -> dict[str, Any]:
+    section = config.transfer
+    assert section is not None
+    report("stage", {"text": "reading tasks"})
+    tasks = tasks_of(config, base)
+    check_methods(config, "transfer")
+    name = next(iter(section.starts.values()))
+    report("stage", {"text": f"loading {name}"})
+    model = start_of(name, tasks, config).for_tasks(tasks, max_length=config.model.max_length)
+    batch = min(LARGEST_BATCH, max(section.examples, default=32))
+    return plan_trainings(
+        config, report, model, tasks, tasks, batch, lambda sizes, n: few_shot(section, sizes, n)
+    )
+
+
+STUDY = Transfer()

@@ -15,11 +15,8 @@ from typing import Any
 from brodmann.errors import BrodmannError, FolderBusyError, Interrupted
 from brodmann.files import read_json, read_log, wait_until_free, write_json
 from brodmann.pipeline import dissociate
-from brodmann.pipeline.run import run
 from brodmann.pipeline.run_folder import machine_of
-from brodmann.studies.adapt import adapt_cell
 from brodmann.studies.cells import Branch, Cell, specialized_share
-from brodmann.studies.distill import distill_cell
 
 
 @dataclass
@@ -183,11 +180,7 @@ def _run(work: Work, report: Any) -> dict[str, Any]:
     cell, branch = work.cell, work.branch
     while True:
         try:
-            if cell.config.distill is not None:
-                return distill_cell(cell.config, work.base, report, heads=work.heads)
-            if cell.config.adapt is not None:
-                return adapt_cell(cell.config, work.base, report)
-            return run(
+            return cell.study.run_cell(
                 cell.config,
                 work.base,
                 report,

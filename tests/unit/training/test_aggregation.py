@@ -83,7 +83,10 @@ def test_training_goes_through(tasks_of_every_kind: list[Any], name: str) -> Non
     [
         ({"aggregation": "upgrd"}, "did you mean 'upgrad'"),
         ({"aggregation": "mgda"}, "set accumulation to the number of tasks"),
-        ({"aggregation": "mgda", "accumulation": 2, "sampling": "uncertainty"}, "cannot be combined with"),
+        (
+            {"aggregation": "mgda", "accumulation": 2, "sampling": "uncertainty"},
+            "cannot be combined with",
+        ),
         (
             {"aggregation": "mgda", "accumulation": 2, "specialize": bm.IAT(0.3, 0.1)},
             "cannot be combined with",

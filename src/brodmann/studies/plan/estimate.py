@@ -27,7 +27,7 @@ from brodmann.models.backbone.sizes import Shape, encoder_counts
 from brodmann.models.encoders import ARCHITECTURES
 from brodmann.pipeline.dissociate import planned_passes
 from brodmann.studies.cells import task_name
-from brodmann.studies.plan.one_run import evaluations_of
+from brodmann.studies.plan.measuring_run import evaluations_of
 from brodmann.training.defaults import choose_epochs
 from brodmann.training.few_shot import LARGEST_BATCH
 

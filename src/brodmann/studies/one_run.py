@@ -1,0 +1,39 @@
+"""A single run as the simplest study: what a configuration without a study's section asks for."""
+
+from pathlib import Path
+from typing import Any
+
+from brodmann.config import Config
+from brodmann.pipeline.run import run
+from brodmann.studies import Study
+from brodmann.studies.plan.counting import Counted, count_runs
+from brodmann.studies.plan.measuring_run import measured
+from brodmann.studies.plan.planning import plan_once
+
+
+class OneRun(Study):
+    in_grids = True
+
+    def run(self, config: Config, base: Path, report: Any, **options: Any) -> dict[str, Any]:
+        return run(config, base, report, **options)
+
+    def run_cell(
+        self, config: Config, base: Path, report: Any, *, heads: bool, **options: Any
+    ) -> dict[str, Any]:
+        return run(config, base, report, heads=heads, **options)
+
+    def measure(self, config: Config, base: Path, report: Any, *, heads: bool) -> dict[str, Any]:
+        return measured(config, base, report, heads=heads)
+
+    def plan(
+        self, config: Config, base: Path, report: Any, *, speed: float | None, heads: bool
+    ) -> dict[str, Any]:
+        return plan_once(
+            config, report, speed, lambda: self.measure(config, base, report, heads=heads)
+        )
+
+    def count(self, config: Config, start: Config | None) -> Counted:
+        return count_runs(config, [(config.name, config, True, 1.0)])
+
+
+STUDY = OneRun()
