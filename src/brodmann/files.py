@@ -87,6 +87,11 @@ def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
     write_bytes(path, buffer.getvalue())
 
 
+def without_nan(matrix: Array) -> list[list[float | None]]:
+    """A matrix as JSON has it: None for what is undefined."""
+    return [[None if np.isnan(value) else float(value) for value in row] for row in matrix]
+
+
 def read_arrays(path: Path) -> dict[str, Array]:
     """What `write_arrays` wrote."""
     try:

@@ -280,7 +280,7 @@ def test_attention_maps_of_two_runs(study: Path, tmp_path: Path, command: Comman
         (("--with", tmp_path), "no trained model there"),
         ((), "--by attention and --with RUN go together"),
         (("--with", other, "--examples", "0"), "examples = 0: expected at least 1"),
-        (("--with", other, "--clusters", "2"), "--clusters goes with --by words, groups or pairs"),
+        (("--with", other, "--clusters", "2"), "--clusters needs --by words, groups or pairs"),
     ):
         code, _, err = command("relate", run, "--by", "attention", *words)
         assert code == 2 and message in err and err.count("\n") == 1

@@ -24,10 +24,6 @@ from brodmann.cli.options import (
 )
 from brodmann.errors import InputError, RunError, did_you_mean
 
-# What `relate` measures by: from the tasks, by training, inside a trained run.
-RELEVANCES = ("words", "groups", "pairs")
-IN_A_RUN = ("covsim", "dse", "cra", "ahp", "cnm", "attention")
-
 
 @app.command()
 def relate(
@@ -68,27 +64,33 @@ def relate(
 
     Example: brodmann relate study.toml --by pairs --advise better.toml
     """
-    known = (*RELEVANCES, *IN_A_RUN)
-    if by not in known:
-        raise InputError(f"--by {by}{did_you_mean(by, known)}")
-    if by not in RELEVANCES and (advise is not None or clusters is not None):
+    from brodmann.measuring.relations import RELATIONS, names_of
+
+    if by not in RELATIONS:
+        raise InputError(f"--by {by}{did_you_mean(by, RELATIONS)}")
+    relation = RELATIONS[by]
+    relevances = names_of("data", "trainings")
+    if by not in relevances and (advise is not None or clusters is not None):
         option = "--advise" if advise is not None else "--clusters"
-        raise InputError(f"{option} goes with --by words, groups or pairs")
+        listed = f"{', '.join(relevances[:-1])} or {relevances[-1]}"
+        raise InputError(f"{option} needs --by {listed}")
     if pieces and by != "words":
         raise InputError("--pieces goes with --by words")
-    if (other is not None) != (by == "attention"):
-        raise InputError("--by attention and --with RUN go together")
-    if (voxels is not None) != (by == "cnm"):
-        raise InputError("--by cnm and --voxels FOLDER go together")
-    if corpus is not None and by not in ("dse", "cra"):
-        raise InputError("--corpus goes with --by dse or cra")
+    if (other is not None) != (relation.of == "two runs"):
+        raise InputError(f"--by {names_of('two runs')[0]} and --with RUN go together")
+    if (voxels is not None) != relation.voxels:
+        needing = next(name for name, one in RELATIONS.items() if one.voxels)
+        raise InputError(f"--by {needing} and --voxels FOLDER go together")
+    if corpus is not None and not relation.sentences:
+        able = [name for name, one in RELATIONS.items() if one.sentences]
+        raise InputError(f"--corpus goes with --by {' or '.join(able)}")
     settings, base = loaded(config, overrides)
     from brodmann.studies.pair_trainings import check_target
 
     if advise is not None:
         check_target(advise)
     with view(as_json) as report:
-        if by == "pairs":
+        if relation.of == "trainings":
             from brodmann.studies.pair_trainings import relate_pairs
 
             result = relate_pairs(settings, base, report, clusters=clusters, limit=limit)

@@ -8,14 +8,14 @@ from typing import Any
 from brodmann.config import Config
 from brodmann.errors import InputError
 from brodmann.files import read_json
+from brodmann.measuring.relations import RELATIONS
 from brodmann.papers.recipes import Recipe, View
-from brodmann.pipeline.relate import FROM_RUN, SIMILARITY
 from brodmann.studies.grid import done_cells
 
 
 def takes_training(ways: Collection[str]) -> bool:
     """Whether relating tasks in these ways takes trainings, or the data alone."""
-    return bool({"pairs", *FROM_RUN} & set(ways))
+    return any(RELATIONS[by].of != "data" for by in ways)
 
 
 def related(
@@ -29,7 +29,7 @@ def related(
 
     found: dict[str, Any] = {}
     suffix = "-paper" if config.name.endswith("-paper") else ""
-    if any(by in FROM_RUN for by in ways):
+    if any(RELATIONS[by].of == "run" for by in ways):
         train(config, base, report)
     if "covsim" in ways:
         scores = evaluate(config, base, report)["splits"]["validation"]
@@ -44,7 +44,7 @@ def related(
         if (dual / "grid.json").is_file():  # `brodmann reproduce pairs` was here
             found["dual"] = done_cells(dual)
     for by in ways:
-        if by == "pairs":
+        if RELATIONS[by].of == "trainings":
             found[by] = relate_pairs(config, base, report, limit=0)  # a recipe has its own limits
         elif (measured := _measured_on_a_corpus(config, by)) is not None:
             found[by] = measured
@@ -90,7 +90,7 @@ def statistics_of(
 
 def _measured_on_a_corpus(config: Config, by: str) -> dict[str, Any] | None:
     """What `brodmann relate RUN --by … --corpus FILE` has left: the user's choice stays."""
-    file = config.folder / SIMILARITY
+    file = config.folder / RELATIONS[by].file
     known = read_json(file) if file.is_file() else {}
     return known if "corpus" in known.get(by, {}) else None
 

@@ -7,12 +7,13 @@ from typing import Any
 from brodmann.data.description import read_settings
 from brodmann.errors import InputError
 from brodmann.files import read_json, read_log
+from brodmann.measuring.relations import names_of
 from brodmann.results import Dissociation, HeadScores
 
 # Files of further stages, each with a section of its own.
 MEASURES: tuple[str, ...] = ("covsim", "adaptation", "similarity", "meta")
 MEASURES += ("attention-maps",)
-MEASURES += ("relevance-pairs", "relevance-words", "relevance-groups")
+MEASURES += tuple(f"relevance-{by}" for by in (*names_of("trainings"), *names_of("data")))
 
 
 @dataclass

@@ -10,6 +10,7 @@ from rich.live import Live
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
+from brodmann.measuring.relations import RELATIONS, title_of
 from brodmann.reporting.adaptation import ALIKE
 from brodmann.results import parameters_in_words, rates_in_words
 from brodmann.terminal.plans import (
@@ -305,8 +306,8 @@ class RunView:
     def _relations(self, facts: dict[str, Any]) -> None:
         self.close()
         by, result = facts["by"], facts["result"]
-        title = "CovSim (%)" if by == "covsim" else f"{by.upper()} (%)"
-        matrix = result[by] if by == "covsim" else result[by]["matrix"]
+        title = f"{title_of(by)} (%)"
+        matrix = result[by] if RELATIONS[by].alone else result[by]["matrix"]
         self.console.print(matrix_table(title, result["tasks"], matrix))
         self._path(f"relations: {facts['file']}")
 

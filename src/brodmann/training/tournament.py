@@ -10,13 +10,35 @@ from typing import Any
 import numpy as np
 import torch
 
+from brodmann.analysis.ahp import ahp
 from brodmann.data.batches import make_batch
 from brodmann.data.tasks import Task
-from brodmann.files import Array
+from brodmann.files import Array, without_nan
+from brodmann.measuring.relations import Inputs
 from brodmann.models.backbone.precision import autocast
 from brodmann.models.heads.measure import drawn
 from brodmann.models.multitask import MultiTaskModel
 from brodmann.training.fit import fit
+
+
+def measure_ahp(inputs: Inputs) -> dict[str, Any]:
+    """The tournament of all transfers, settled (`analysis/ahp.py`)."""
+    count = len(inputs.tasks)
+    inputs.starts("transfers", count * (count - 1))
+    losses = transfer_losses(
+        inputs.model,
+        inputs.tasks,
+        examples=inputs.examples,
+        precision=inputs.precision,
+        seed=inputs.seed,
+        progress=inputs.progress,
+    )
+    transferable, alike = ahp(losses, inputs.names)
+    return {
+        "examples": inputs.examples,
+        "transferability": without_nan(transferable),
+        "matrix": without_nan(alike),
+    }
 
 
 def transfer_losses(

@@ -7,6 +7,7 @@ import numpy as np
 
 from brodmann.analysis.link import dual_task, linked_pairs, reindexed
 from brodmann.analysis.relevance import most_unequal
+from brodmann.measuring.relations import RELATIONS, names_of, title_of
 from brodmann.models.encoders import architecture_of
 from brodmann.reporting.blocks import (
     Items,
@@ -22,22 +23,10 @@ from brodmann.reporting.blocks import (
 )
 from brodmann.reporting.record import Study
 
-WAYS = {
-    "words": "the share of the target's words that the source has too",
-    "groups": "1 where two tasks name the same group",
-    "pairs": "how much the target's score changes when the source is trained beside it",
-}
-MEASURES = {
-    "dse": "mean cosine of sentence representations",
-    "cra": "agreement on which sentences are alike",
-    "ahp": "how well each transfers to the other (mean of both directions)",
-    "cnm": "agreement on which fMRI voxels can be predicted (mean over participants)",
-}
-
 
 def section(study: Study) -> Section | None:
     blocks: list[Any] = []
-    for name in ("relevance-pairs", "relevance-words", "relevance-groups"):
+    for name in (f"relevance-{by}" for by in (*names_of("trainings"), *names_of("data"))):
         found = next((run.measures[name] for run in study.runs if name in run.measures), None)
         if found is not None:
             blocks += relevance_views(found)
@@ -55,8 +44,8 @@ def relevance_views(found: dict[str, Any]) -> list[Any]:
     matrix = reindexed(np.array(found["matrix"], dtype=float), found["tasks"], order)
     most = float(np.nanmax(np.abs(matrix), initial=0.0)) or 1.0
     text = (
-        f"Relevance by {found['by']}: {WAYS[found['by']]}. A row is a source, a column a target; "
-        f"the two directions differ.{_terms(found)}"
+        f"Relevance by {found['by']}: {RELATIONS[found['by']].shows}. A row is a source, a column "
+        f"a target; the two directions differ.{_terms(found)}"
     )
     caption, shades = f"Relevance (%) by {found['by']}.", matrix / most
     if (matrix < 0).any():  # by the square root: a little harm beside a large gain can be seen
@@ -107,11 +96,12 @@ def similarity_views(found: dict[str, Any], study: Study) -> list[Any]:
     blocks: list[Any] = []
     tasks = found["tasks"]
     beside = dissociations(tasks, study)
-    for name, meaning in MEASURES.items():
-        if name not in found:
+    for name, relation in RELATIONS.items():
+        if name not in found or relation.alone:
             continue
         matrix = found[name]["matrix"]
-        caption = f"{name.upper()} (%): {meaning}, between the encoders of single tasks."
+        between = ", between the encoders of single tasks" if relation.separate else ""
+        caption = f"{title_of(name)} (%): {relation.shows}{between}."
         blocks.append(Matrix(tasks, tasks, matrix, caption, matrix))
         for words, pairwise in beside.items():
             blocks += link_views(name, tasks, np.array(matrix, dtype=float), words, pairwise)

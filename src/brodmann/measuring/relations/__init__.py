@@ -1,0 +1,109 @@
+"""How alike tasks are: every way of measuring it, by name.
+
+`RELATIONS` is the whole registration: one function `measure(inputs)` in a file, one line here. The
+command line, the stage, the report and the recipes read this dict and know no measure by name.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Literal
+
+from brodmann.data.tasks import Task
+
+
+@dataclass
+class Inputs:
+    """What a measure may use; a model only where the relation is of a trained run."""
+
+    tasks: Sequence[Task]
+    model: Any = None  # MultiTaskModel
+    examples: int = 1000
+    sentences: Sequence[str] = ()
+    voxels: Path | None = None
+    split: Callable[[str], Iterable[str]] | None = None  # a text into its words
+    batch_size: int = 64
+    precision: str = "float32"
+    seed: int = 0
+    starts: Callable[[str, int], None] = field(default=lambda what, count: None)
+    progress: Callable[[int], None] = field(default=lambda items: None)
+
+    @property
+    def names(self) -> list[str]:
+        return [task.name for task in self.tasks]
+
+
+@dataclass(frozen=True)
+class Relation:
+    """One way of relating tasks."""
+
+    of: Literal["data", "trainings", "run", "two runs"]
+    measure: str = ""  # "module:function" from `Inputs` to a document with a `matrix`
+    shows: str = ""  # in words, for the page
+    title: str = ""  # in tables; otherwise its name in capitals
+    file: str = "similarity.json"  # the document that keeps it, with others
+    alone: bool = False  # whether that document is its own
+    separate: bool = False  # compares encoders that belong to single tasks
+    sentences: bool = False  # on sentences, which may come from a corpus
+    voxels: bool = False  # needs measurements of brains
+
+    def run(self, inputs: Inputs) -> dict[str, Any]:
+        module, _, name = self.measure.partition(":")
+        found: dict[str, Any] = getattr(import_module(module), name)(inputs)
+        return found
+
+
+_ENCODERS, _DATA = f"{__name__}.of_encoders", f"{__name__}.of_data"
+RELATIONS: dict[str, Relation] = {
+    "words": Relation(
+        "data",
+        f"{_DATA}:share_words",
+        "the share of the target's words that the source has too",
+    ),
+    "groups": Relation("data", f"{_DATA}:share_groups", "1 where two tasks name the same group"),
+    "pairs": Relation(  # studies/pair_trainings.py
+        "trainings",
+        shows="how much the target's score changes when the source is trained beside it",
+    ),
+    "covsim": Relation(
+        "run", f"{_ENCODERS}:measure_covsim", title="CovSim", file="covsim.json", alone=True
+    ),
+    "dse": Relation(
+        "run",
+        f"{_ENCODERS}:measure_dse",
+        "mean cosine of sentence representations",
+        separate=True,
+        sentences=True,
+    ),
+    "cra": Relation(
+        "run",
+        f"{_ENCODERS}:measure_cra",
+        "agreement on which sentences are alike",
+        separate=True,
+        sentences=True,
+    ),
+    "ahp": Relation(
+        "run",
+        "brodmann.training.tournament:measure_ahp",
+        "how well each transfers to the other (mean of both directions)",
+        separate=True,
+    ),
+    "cnm": Relation(
+        "run",
+        f"{_ENCODERS}:measure_cnm",
+        "agreement on which fMRI voxels can be predicted (mean over participants)",
+        separate=True,
+        voxels=True,
+    ),
+    "attention": Relation("two runs"),  # pipeline/attention.py
+}
+
+
+def names_of(*sources: str) -> list[str]:
+    """The relations measured on these sources."""
+    return [name for name, relation in RELATIONS.items() if relation.of in sources]
+
+
+def title_of(name: str) -> str:
+    return RELATIONS[name].title or name.upper()
