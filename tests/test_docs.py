@@ -52,7 +52,7 @@ def test_configurations_in_the_documents_and_examples_are_valid(tmp_path: Path) 
         *((path.read_text(encoding="utf-8")) for path in (ROOT / "examples").glob("*.toml")),
         *(
             path.read_text(encoding="utf-8")
-            for path in (ROOT / "src" / "brodmann" / "recipes").glob("*.toml")
+            for path in (ROOT / "src" / "brodmann" / "papers" / "recipes").glob("*.toml")
             if path.name != "index.toml"
         ),
     ]

@@ -5,8 +5,9 @@ has a lower loss than the one from $b$ (a tie counts half), kept within [0.001, 
 principal eigenvector of $w_{ab} / w_{ba}$, summing to 1, is the transferability of each source to
 the target. The similarity of two tasks is the mean of both directions.
 
-Reference: Zamir et al. 2018, "Taskonomy", §3.4 (the analytic hierarchy process of Saaty 1987); as
-in Li et al. 2023, appendix D.
+Reference: Zamir et al. 2018, "Taskonomy", §3.4; Saaty 1987, "The analytic hierarchy process"; as in
+Li et al. 2023, "Interpreting and Exploiting Functional Specialization in Multi-Head Attention under
+Multi-task Learning", appendix D.
 """
 
 from collections.abc import Mapping, Sequence

@@ -3,7 +3,8 @@
 A task's features are its raw row of scores as a source, the diagonal included: columns, or
 standardised rows, do not give the published groups.
 
-Reference: HMNet, "Hierarchical Multi-task Learning with Task Relevance", §3.3 and Appendix A.
+Reference: Fei et al. 2022, "Coarse-to-Fine: Hierarchical Multi-task Learning for Natural Language
+Understanding" (HMNet), §3.3 and Appendix A.
 """
 
 from collections.abc import Sequence

@@ -10,7 +10,8 @@ participant, in either published layout: `examples_384sentences.mat` (a matrix `
 × voxel) or `data_384sentences.mat` (`examples_passagesentences`, and texts in `keySentences`).
 Departure from Luo et al. 2022, whose code fits an MLP: ridge, as the field does.
 
-Reference: Li et al. 2023, appendix D; Luo et al. 2022.
+Reference: Li et al. 2023, "Interpreting and Exploiting Functional Specialization in Multi-Head
+Attention under Multi-task Learning", appendix D; Luo et al. 2022, "CogTaskonomy".
 """
 
 from collections.abc import Mapping, Sequence

@@ -18,9 +18,9 @@ where $d$ is the observed difference (for $d < 0$ the signs are turned), is one-
 too often over few seeds. It is kept under its name for the papers' own tables.
 
 References: Berg-Kirkpatrick et al. 2012, "An Empirical Investigation of Statistical Significance in
-NLP" and Dror et al. 2018, "The Hitchhiker's Guide to Testing Statistical Significance in NLP" (the
-paired bootstrap); Noreen 1989, "Computer-Intensive Methods for Testing Hypotheses" (exchanging the
-answers of two systems).
+NLP" and Dror et al. 2018, "The Hitchhiker's Guide to Testing Statistical Significance in Natural
+Language Processing" (the paired bootstrap); Noreen 1989, "Computer-Intensive Methods for Testing
+Hypotheses" (exchanging the answers of two systems).
 """
 
 from collections.abc import Mapping, Sequence

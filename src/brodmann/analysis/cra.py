@@ -5,8 +5,9 @@ $$\mathrm{CRA}(a, b) = \rho_{\mathrm{Spearman}}(\triangle R^a, \triangle R^b), \
 
 where $\triangle$ is the upper triangle of the dissimilarity matrix over sentences.
 
-Reference: Luo et al. 2022; Kriegeskorte et al. 2008, "Representational similarity analysis"; as in
-Li et al. 2023, appendix D.
+Reference: Luo et al. 2022, "CogTaskonomy"; Kriegeskorte et al. 2008, "Representational similarity
+analysis"; as in Li et al. 2023, "Interpreting and Exploiting Functional Specialization in
+Multi-Head Attention under Multi-task Learning", appendix D.
 """
 
 import numpy as np

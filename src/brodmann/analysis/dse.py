@@ -5,7 +5,8 @@ $$\mathrm{DSE}(a, b) = \frac{1}{n} \sum_k \cos(x_k^a, x_k^b)$$
 where $x_k^a$ is sentence $k$ in the model of task $a$: the mean of its last layer over real tokens.
 
 Reference: Li et al. 2023, "Interpreting and Exploiting Functional Specialization in Multi-Head
-Attention under Multi-task Learning", appendix D (after Dwivedi & Roig 2019).
+Attention under Multi-task Learning", appendix D; after Dwivedi & Roig 2019, "Representation
+Similarity Analysis for Efficient Task Taxonomy & Transfer Learning".
 """
 
 import numpy as np

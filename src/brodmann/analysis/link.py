@@ -4,7 +4,8 @@ Pearson's and Spearman's correlation over the pairs of tasks, and the straight l
 with the 95 % band of its mean. Pairs share tasks, so they are not independent and the p-values are
 too small; with five tasks there are ten pairs.
 
-Reference: Li et al. 2023, Figures 3, 5, 6 and 7.
+Reference: Li et al. 2023, "Interpreting and Exploiting Functional Specialization in Multi-Head
+Attention under Multi-task Learning", Figures 3, 5, 6 and 7.
 """
 
 from collections.abc import Mapping, Sequence

@@ -28,9 +28,10 @@ the chain mixes.
 What it does not show: heads of one task may act as a group. Orders keep groups whole, trades break
 them up, so for two and three tasks, where orders are few, a group of heads can pass for ownership.
 
-References: Li et al. 2023 (D); Strona et al. 2014, "A fast and unbiased procedure to randomize
-ecological binary matrices with fixed row and column totals" (trades); Besag & Clifford 1989,
-"Generalized Monte Carlo Significance Tests" (draws around a common start).
+References: Li et al. 2023, "Interpreting and Exploiting Functional Specialization in Multi-Head
+Attention under Multi-task Learning" (D); Strona et al. 2014, "A fast and unbiased procedure to
+randomize ecological binary matrices with fixed row and column totals" (trades); Besag & Clifford
+1989, "Generalized Monte Carlo Significance Tests" (draws around a common start).
 """
 
 import itertools

@@ -11,7 +11,8 @@ $$r_{ms} = (f_{js} - f_s) / f_s \quad (3) \qquad r_{mt} = (f_{jt} - f_t) / f_t \
 A row is a source, a column a target; matrices hold eq. 2 and eq. 4. All are asymmetric: a large
 dataset covers a small one's words.
 
-Reference: HMNet, "Hierarchical Multi-task Learning with Task Relevance", §3.2, Tables 2 and 3.
+Reference: Fei et al. 2022, "Coarse-to-Fine: Hierarchical Multi-task Learning for Natural Language
+Understanding" (HMNet), §3.2, Tables 2 and 3.
 """
 
 import re

@@ -5,10 +5,11 @@ $$F_1 = \max_r\, 2\,|a \cap r| / (|a| + |r|)$$
 where $a$ are the words of the answer and $r$ those of a right one, counted with their repetitions.
 
 Both sides are first put into lower case, without punctuation, articles and extra spaces.
-Reference: Rajpurkar et al. 2016 (SQuAD's evaluation script v1.1), the rules `squad`; Lewis et al.
-2020 (MLQA's evaluation script), the rules `mlqa`: articles of the language, every Unicode
-punctuation mark, and Chinese compared by characters. Where nobody says otherwise English follows
-SQuAD and every other language MLQA.
+Reference: Rajpurkar et al. 2016, "SQuAD: 100,000+ Questions for Machine Comprehension of Text"
+(evaluation script v1.1), the rules `squad`; Lewis et al. 2020, "MLQA: Evaluating Cross-lingual
+Extractive Question Answering" (evaluation script), the rules `mlqa`: articles of the language,
+every Unicode punctuation mark, and Chinese compared by characters. Where nobody says otherwise
+English follows SQuAD and every other language MLQA.
 """
 
 import re

@@ -184,7 +184,8 @@ def iterative_places(
 ) -> Array:
     """Places of the heads, the first to go lowest, in (0, 1]: `score(off)` is asked every round.
 
-    Reference: Michel et al. 2019, §4.2 (iterative pruning by importance).
+    Reference: Michel et al. 2019, "Are Sixteen Heads Really Better than One?", §4.2 (iterative
+    pruning by importance).
     """
     first = score([])
     every = [head for head in np.ndindex(first.shape) if head not in set(removed)]

@@ -8,7 +8,8 @@ uses. A pooler, where the backbone has one, stands above the task layers and is 
 A path is a transformers model like any other (it shares its lower layers with others), so gates,
 importance and IAT see each task's own heads.
 
-Reference: HMNet, "Hierarchical Multi-task Learning with Task Relevance", §3.3: 8/2/2 of 12 layers.
+Reference: Fei et al. 2022, "Coarse-to-Fine: Hierarchical Multi-task Learning for Natural Language
+Understanding" (HMNet), §3.3: 8/2/2 of 12 layers.
 """
 
 import copy

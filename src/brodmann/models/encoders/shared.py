@@ -1,6 +1,7 @@
 """`shared`: hard parameter sharing, one encoder for all tasks and one output head each.
 
-Reference: Caruana 1997, "Multitask Learning"; Liu et al. 2019, "Multi-Task Deep Neural Networks".
+Reference: Caruana 1997, "Multitask Learning"; Liu et al. 2019, "Multi-Task Deep Neural Networks for
+Natural Language Understanding".
 """
 
 from collections.abc import Sequence

@@ -8,7 +8,7 @@ and activates 166 M with two skills.
 
 Skills follow from a task's kind and `group`, or are given (`skills = { task = ["topic"] }`).
 
-Reference: Tang et al. 2022, "SkillNet-NLU: A Sparsely Activated Model for General-Purpose Natural
+Reference: Zhang et al. 2022, "SkillNet-NLU: A Sparsely Activated Model for General-Purpose Natural
 Language Understanding".
 """
 

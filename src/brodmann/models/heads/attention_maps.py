@@ -4,7 +4,8 @@ For every layer and head the mean over texts of the cosine between the two model
 $\mathrm{softmax}(QK^T/\sqrt{d})$, flattened, padding excluded. Batches are reduced as they come, so
 memory does not grow with the number of texts.
 
-Reference: HMNet, "Hierarchical Multi-task Learning with Task Relevance", Figures 5 and 6.
+Reference: Fei et al. 2022, "Coarse-to-Fine: Hierarchical Multi-task Learning for Natural Language
+Understanding" (HMNet), Figures 5 and 6.
 """
 
 import contextlib

@@ -5,7 +5,8 @@ all of them are cut out. A layer may lose every head: its attention then adds on
 Which heads are gone is written into the model's configuration (`removed_heads`), so that a saved
 model is built, cut and filled again (`load_pruned`; a multi-task model does so by itself).
 
-Reference: Michel et al. 2019, §4; transformers had `prune_heads` until its fifth generation.
+Reference: Michel et al. 2019, "Are Sixteen Heads Really Better than One?", §4; transformers had
+`prune_heads` until its fifth generation.
 """
 
 import copy

@@ -18,10 +18,10 @@ gates are then drawn while training: $\sigma(g_h)$ becomes $\sigma((\log u - \lo
 λ / H.
 
 References: Gupta et al., "MESH - Multi-head Efficiency in XTREME with Multilingual Specialization
-and Pruning Heuristics", §III-C ("trainable gating weights g", "binary mask function P"); Louizos et
-al. 2018, "Learning Sparse Neural Networks through L0 Regularization"; Voita et al. 2019, "Analyzing
-Multi-Head Self-Attention" (the same for heads). Departure: the first paper does not say how g is
-kept in [0, 1], nor what makes gates close.
+and Pruning Heuristics", §III-C (its trainable gating weights g and binary mask function P); Louizos
+et al. 2018, "Learning Sparse Neural Networks through L0 Regularization"; Voita et al. 2019,
+"Analyzing Multi-Head Self-Attention" (the same for heads). Departure: the first paper does not say
+how g is kept in [0, 1], nor what makes gates close.
 """
 
 import contextlib

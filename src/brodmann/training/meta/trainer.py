@@ -8,10 +8,11 @@ momentum, clipping, and a rate $\beta$ below the inner one. The gradients of the
 one after the other, so memory does not grow with their number. What a step draws (pairs, episodes,
 dropout) depends on the seed and its number alone: a run that was stopped goes on to the same bits.
 
-Reference: Gupta et al., "MESH", Algorithms 1 and 2. Departures: the paper gives no numbers of
-steps, rates or examples, and its outer gradient can be read as any of `meta.py`'s. Trained gates
-take outer steps of a fixed length, `gate_rate`, along their own gradient and, with `sparsity`, that
-of the share of open gates. They take no inner steps, so under `reptile` only sparsity moves them.
+Reference: Gupta et al., "MESH - Multi-head Efficiency in XTREME", Algorithms 1 and 2.
+Departures: the paper gives no numbers of steps, rates or examples, and its outer gradient can be
+read as any of `meta.py`'s. Trained gates take outer steps of a fixed length, `gate_rate`, along
+their own gradient and, with `sparsity`, that of the share of open gates. They take no inner steps,
+so under `reptile` only sparsity moves them.
 """
 
 import contextlib

@@ -5,7 +5,7 @@ as in the inner loop are taken on the same support examples of the pair, and the
 its validation split along the way; after 0 steps the score is zero-shot. A pair whose kind of
 answer was trained on has that output head, another gets a new one, the same for every start.
 
-Reference: Gupta et al., "MESH", Algorithm 3.
+Reference: Gupta et al., "MESH - Multi-head Efficiency in XTREME", Algorithm 3.
 """
 
 import copy

@@ -13,8 +13,8 @@ A parameter that only one task moves (its output head) takes that task's gradien
 batches as ever. It keeps one gradient a task in memory.
 
 References: Quinton & Rey 2024, "Jacobian Descent for Multi-Objective Optimization"; Yu et al. 2020,
-"Gradient Surgery for Multi-Task Learning"; Liu et al. 2021, "Conflict-Averse Gradient Descent";
-Désidéri 2012, "Multiple-Gradient Descent Algorithm".
+"Gradient Surgery for Multi-Task Learning"; Liu et al. 2021, "Conflict-Averse Gradient Descent for
+Multi-task Learning"; Désidéri 2012, "Multiple-Gradient Descent Algorithm".
 """
 
 import contextlib
