@@ -25,7 +25,7 @@ import brodmann as bm
 
 TASKS = ("glue/sst2", "ag_news", "glue/mrpc")
 USUAL: dict[str, Any] = {"backbone": "builtin:minilm", "rows": 200, "rate": 2e-4, "epochs": 8}
-USUAL |= {"pooling": "mean", "bucketing": True, "heads": 1.0}
+USUAL |= {"pooling": "first", "bucketing": True, "heads": 1.0}
 STUDIES: dict[str, dict[str, list[Any]]] = {
     "pooling": {"pooling": ["first", "mean", "pooler"]},
     "pooling by rate": {"pooling": ["pooler", "first", "mean"], "rate": [5e-5, 1e-4, 5e-4]},

@@ -5,7 +5,7 @@ r"""One vector per text: what the output head of a sequence task reads.
 | `pooler` | the family's own pooler (BERT: $\tanh(W h_1 + b)$), trained with the checkpoint |
 | `first` | $h_1$, the last layer at the first token |
 | `mean` | $\frac{1}{n} \sum_t h_t$ over the $n$ real tokens |
-| `auto` | the family's own way if it was trained, otherwise `mean` |
+| `auto` | the family's own way if it was trained, otherwise `first` |
 
 Many sentence encoders come without a trained pooler: the checkpoint lacks it, or holds the values
 it was initialised with. BERT's stock classifier would then read the text through a random layer.
@@ -26,7 +26,7 @@ from brodmann.errors import InputError, did_you_mean
 
 POOLINGS = ("auto", "pooler", "first", "mean")
 OWN = "own"  # resolved: as the family's own head reads
-UNTRAINED = "mean"  # instead of an untrained pooler: how such sentence encoders were trained
+UNTRAINED = "first"  # instead of an untrained pooler: scores like `mean`, and exports lossless
 
 
 def check_pooling(asked: str) -> None:

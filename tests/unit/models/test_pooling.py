@@ -32,7 +32,7 @@ def test_auto_keeps_what_was_trained(family: str) -> None:
     model = tf.AutoModel.from_config(config)
     reads = reads_pooler(config)
     assert reads == (family in ("bert", "albert"))
-    assert resolve_pooling("auto", model, reads_pooler=reads) == ("mean" if reads else "own")
+    assert resolve_pooling("auto", model, reads_pooler=reads) == ("first" if reads else "own")
     if reads:
         assert not has_trained_pooler(model)
         trained = with_trained_pooler(model)
@@ -98,7 +98,7 @@ def test_pooling_is_saved_with_the_model(
     model = bm.MultiTaskModel.from_pretrained("builtin:tiny", [task], pooling=pooling).eval()
     model.save_pretrained(tmp_path / "model")
     again = bm.MultiTaskModel.from_pretrained(tmp_path / "model")
-    assert again.settings.pooling == {"auto": "mean", "pooler": "own", "first": "first"}[pooling]
+    assert again.settings.pooling == {"auto": "first", "pooler": "own", "first": "first"}[pooling]
     assert again.predict(task.name, TEXTS) == model.predict(task.name, TEXTS)
     assert "texts are read as" in (tmp_path / "model" / "README.md").read_text()
 
