@@ -154,7 +154,7 @@ def bias_ratio() -> float:
 def uncertainty_ratio(backbone: str, tasks: Any) -> float:
     """The whole step as `fit` does it, against the same forwards and the same step by hand."""
     from brodmann.training.batching import BatchSource
-    from brodmann.training.options import checked_options
+    from brodmann.training.settings import checked_options
 
     model = build(backbone, tasks, "shared")
     options = checked_options({"batch_size": BATCH, "epochs": 50, "sampling": "uncertainty"})

@@ -17,8 +17,9 @@ import torch
 
 import brodmann as bm
 from brodmann.data.batches import make_batch
-from brodmann.training.methods.iat import IAT, Specialization
-from brodmann.training.options import make_optimizer
+from brodmann.training.method_settings import IAT
+from brodmann.training.methods.iat import Specialization
+from brodmann.training.optimizer import make_optimizer
 
 STEPS = 24
 ALPHA = 0.3

@@ -22,7 +22,8 @@ import torch
 
 from brodmann.data.loading import load_tasks
 from brodmann.models.multitask import MultiTaskModel
-from brodmann.training.meta.trainer import Meta, _MetaLoop, episode_batch
+from brodmann.training.meta.meta_settings import Meta
+from brodmann.training.meta.trainer import _MetaLoop, episode_batch
 
 ROUNDS = 9
 KINDS = ("sentiment", "topic", "acceptability", "opinion")

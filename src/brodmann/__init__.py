@@ -17,7 +17,7 @@ _PUBLIC = {
     "zero_shot": "brodmann.measuring.zero_shot",
     "fit_output_heads": "brodmann.training.output_heads",
     "fit": "brodmann.terminal.watched",
-    "IAT": "brodmann.training.methods.iat",
+    "IAT": "brodmann.training.method_settings",
     "distill": "brodmann.training.methods.distillation",
     "head_gates": "brodmann.models.heads.gates",
     "gated": "brodmann.models.heads.gates",

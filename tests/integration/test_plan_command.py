@@ -13,7 +13,7 @@ from brodmann.models.encoders import ARCHITECTURES
 from brodmann.models.multitask import MultiTaskModel
 from brodmann.training.calibration import calibrate, padded_tokens, split_tokens
 from brodmann.training.loop import Loop
-from brodmann.training.options import checked_options
+from brodmann.training.settings import checked_options
 
 Command = Callable[..., tuple[int, str, str]]
 SMALL = """

@@ -58,7 +58,7 @@ import json, os, sys
 import torch
 import brodmann as bm
 from brodmann.training.loop import Loop
-from brodmann.training.options import checked_options
+from brodmann.training.settings import checked_options
 from brodmann.training.processes import together
 torch.set_num_threads(1)
 with together():

@@ -24,7 +24,7 @@ from brodmann.errors import InputError
 from brodmann.files import Array
 from brodmann.results import Head, HeadScores
 
-USUAL = 5  # redraws, where nothing else is asked for
+USUAL_REDRAWS = 5  # where nothing else is asked for
 
 
 def redrawn(scores: HeadScores, count: int, seed: int) -> list[HeadScores]:

@@ -17,7 +17,7 @@ import string
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 ENGLISH = r"\b(a|an|the)\b"
 # As MLQA's script has them; Hindi and Chinese have none. In Arabic it takes the two letters of the
@@ -30,7 +30,7 @@ ARTICLES = {
     "ar": "ال",
 }
 SQUAD_MARKS = set(string.punctuation)
-RULES = ("squad", "mlqa")
+AnswerRules = Literal["squad", "mlqa"]
 
 
 class AnswerScore(NamedTuple):

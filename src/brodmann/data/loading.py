@@ -9,10 +9,11 @@ import numpy as np
 
 from brodmann.data import catalogue
 from brodmann.data.catalogue import COLUMNS
-from brodmann.data.description import TaskDescription, checked, parse_toml
+from brodmann.data.description import TaskDescription
 from brodmann.data.draws.division import Split, draw, with_validation
 from brodmann.data.draws.pairs import balanced_pairs
 from brodmann.data.kinds import KINDS, Kind
+from brodmann.data.schema import checked, parse_toml
 from brodmann.data.sources.dataset_shapes import MAKES, SHAPES
 from brodmann.data.sources.named import HUB_KEYS, Loading, has_files, substitute, tables_of
 from brodmann.data.sources.readers import SPLITS, Table

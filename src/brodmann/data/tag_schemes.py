@@ -6,11 +6,12 @@ Reference: Tjong Kim Sang & Veenstra 1999, "Representing Text Chunks".
 """
 
 from collections.abc import Iterable, Sequence
+from typing import Literal
 
 from brodmann.errors import InputError
 
-SCHEMES = ("bio", "iob1", "iob2", "bioes")
-PREFIXES = {"bio": "BI", "iob2": "BI", "iob1": "BI", "bioes": "BIES"}
+TagScheme = Literal["bio", "iob1", "iob2", "bioes"]
+PREFIXES: dict[str, str] = {"bio": "BI", "iob2": "BI", "iob1": "BI", "bioes": "BIES"}
 
 
 def to_bio(tags: Sequence[str], scheme: str) -> list[str]:

@@ -20,16 +20,18 @@ import numpy as np
 
 from brodmann.analysis import dissociation as formulas
 from brodmann.analysis.null import exchanged, exchanges_needed, null_distribution
-from brodmann.analysis.redraws import USUAL, redrawn, redrawn_dissociation
+from brodmann.analysis.redraws import USUAL_REDRAWS, redrawn, redrawn_dissociation
 from brodmann.analysis.statistics import FEWEST_DRAWS, random_draw_p_value
 from brodmann.data.kinds import trivial_score
+from brodmann.data.schema import checked
 from brodmann.data.tasks import Task
 from brodmann.errors import InputError
 from brodmann.measuring.dissociation_intervals import dissociation_intervals
 from brodmann.measuring.head_outcomes import HeadOutcomes, Progress
+from brodmann.measuring.measuring_settings import DissociationSettings
 from brodmann.results import LOWER_IS_BETTER, Dissociation, Head, HeadScores, share_of
 
-MOST_DRAWS = 10_000  # each reads every example once more
+USUAL = DissociationSettings()
 
 
 def dissociation(
@@ -37,12 +39,12 @@ def dissociation(
     tasks: Sequence[Task],
     scores: HeadScores,
     *,
-    alpha: float = 0.3,
+    alpha: float = USUAL.alpha,
     curve: Sequence[float] = (),
-    draws: int = 20,
-    resamples: int = 2000,
-    redraws: int | None = None,
-    exchanges: int | None = None,
+    draws: int = USUAL.draws,
+    resamples: int = USUAL.resamples,
+    redraws: int | None = USUAL.redraws,
+    exchanges: int | None = USUAL.exchanges,
     split: str = "validation",
     seed: int = 0,
     batch_size: int = 64,
@@ -60,10 +62,19 @@ def dissociation(
     as the test needs. `outcomes_file` keeps what every example contributed (an .npz) for later
     resampling; `training_losses` are every task's last training loss and the loss of guessing.
     """
+    asked = {
+        "alpha": alpha,
+        "curve": curve,
+        "draws": draws,
+        "resamples": resamples,
+        "redraws": redraws,
+        "exchanges": exchanges,
+    }
+    checked(DissociationSettings, asked, "dissociation")
+    _check(model, tasks, scores, split)
     redraws, exchanges = extra_choices(
         len(tasks), draws, redraws, exchanges, sums=scores.part_sums is not None
     )
-    _check(model, tasks, scores, split, draws, resamples, redraws, exchanges)
     measured = HeadOutcomes(model, tasks, split, batch_size, precision, progress)
     chosen = {share: _chosen(scores, tasks, share) for share in sorted({alpha, *curve})}
     _measure_choices(measured, chosen, random_heads(scores, alpha, draws, seed))
@@ -129,7 +140,7 @@ def extra_choices(
     """
     whole = draws >= FEWEST_DRAWS
     if redraws is None:
-        redraws = USUAL if whole and sums else 0
+        redraws = USUAL_REDRAWS if whole and sums else 0
     if exchanges is None:
         exchanges = exchanges_needed(tasks) if whole else 0
     return redraws, exchanges
@@ -149,34 +160,17 @@ def forward_passes(
     return 1 + draws + tasks * (shares + redraws + exchanges)
 
 
-def _check(
-    model: Any,
-    tasks: Sequence[Task],
-    scores: HeadScores,
-    split: str,
-    draws: int,
-    resamples: int,
-    redraws: int,
-    exchanges: int,
-) -> None:
+def _check(model: Any, tasks: Sequence[Task], scores: HeadScores, split: str) -> None:
     from brodmann.models.backbone.anatomy import head_shape
     from brodmann.models.heads.trained_gates import gone_heads
 
     if len(tasks) < 2:
         raise InputError("dissociation needs at least two tasks")
-    if resamples < 0:
-        raise InputError(f"resamples = {resamples}: expected 0 or more")
     here = set(np.ndindex(head_shape(model.bare_models()[0]))) - set(gone_heads(model))
     if head_shape(model.bare_models()[0]) != scores.shape or here != set(scores.ranking()):
         raise InputError(
             "the scores were measured on a model with other heads: measure importance again"
         )
-    if not 0 <= draws <= MOST_DRAWS:
-        raise InputError(f"draws = {draws}: expected 0 to {MOST_DRAWS:,} (20 for a test)")
-    if redraws < 0 or redraws == 1:
-        raise InputError(f"redraws = {redraws}: expected 0, or 2 or more (one has no spread)")
-    if exchanges < 0:
-        raise InputError(f"exchanges = {exchanges}: expected 0 or more")
     for task in tasks:
         scores.of(task.name)
         if split not in task.splits:

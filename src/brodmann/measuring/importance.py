@@ -21,12 +21,14 @@ from typing import Any
 
 import numpy as np
 
+from brodmann.data.schema import checked
 from brodmann.data.tasks import Task
 from brodmann.errors import InputError, did_you_mean
 from brodmann.files import Array
+from brodmann.measuring.measuring_settings import ImportanceSettings
 from brodmann.results import Head, HeadScores, share_of
 
-ESTIMATORS = ("gradient", "leave_one_out", "integrated_gradients", "iterative")
+USUAL = ImportanceSettings()
 STEP = 0.1  # of the heads that `iterative` takes away at a time
 Progress = Callable[[int], None]
 
@@ -35,16 +37,16 @@ def head_importance(
     model: Any,
     tasks: Sequence[Task] | Mapping[str, Any],
     *,
-    examples: int | Sequence[int] | None = 1000,
+    examples: int | Sequence[int] | None = USUAL.examples,
     split: str = "train",
-    estimator: str = "gradient",
-    granularity: str = "example",
-    normalize: str = "none",
+    estimator: str = USUAL.estimator,
+    granularity: str = USUAL.granularity,
+    normalize: str = USUAL.normalize,
     step: float = STEP,
     alpha: float = 1.0,
     loss: Callable[[Any, Any], Any] | None = None,
     seed: int = 0,
-    batch_size: int = 32,
+    batch_size: int = USUAL.batch_size,
     precision: str = "float32",
     progress: Progress | None = None,
 ) -> HeadScores:
@@ -57,22 +59,21 @@ def head_importance(
     `step` of the heads away, scores again, until the share `alpha` is gone; its scores are the
     places in that order.
     """
-    if estimator not in ESTIMATORS:
-        raise InputError(f"unknown estimator '{estimator}'{did_you_mean(estimator, ESTIMATORS)}")
+    asked: dict[str, Any] = {
+        "estimator": estimator,
+        "granularity": granularity,
+        "normalize": normalize,
+        "batch_size": batch_size,
+    }
+    if examples is None or isinstance(examples, int):
+        asked["examples"] = examples
+    checked(ImportanceSettings, asked, "head_importance")
     if granularity == "token" and estimator not in ("gradient", "iterative"):
         raise InputError(f"granularity 'token' does not go with the estimator '{estimator}'")
-    from brodmann.models.backbone.precision import PRECISIONS
-    from brodmann.models.heads.measure import GRANULARITIES
+    from brodmann.models.backbone.precision import check_precision
     from brodmann.models.heads.trained_gates import gone_heads
 
-    for name, value, known in (
-        ("granularity", granularity, GRANULARITIES),
-        ("precision", precision, PRECISIONS),
-    ):
-        if value not in known:
-            raise InputError(f"unknown {name} '{value}'{did_you_mean(value, known)}")
-    if batch_size < 1:
-        raise InputError(f"batch_size = {batch_size}: expected at least 1")
+    check_precision(precision)
     if not tasks:
         raise InputError("head_importance: no task was given")
     probes = _probes(model, tasks, examples, split, loss, seed, batch_size, precision)

@@ -8,14 +8,15 @@ import copy
 from brodmann.data.tasks import Task
 from brodmann.errors import InputError
 from brodmann.models.evaluation import evaluate
-from brodmann.models.multitask import STARTS, MultiTaskModel
+from brodmann.models.model_settings import STARTS, USUAL_HEAD
+from brodmann.models.multitask import MultiTaskModel
 
 
 def zero_shot(
     model: MultiTaskModel,
     task: Task,
     *,
-    head: str = "new",
+    head: str = USUAL_HEAD,
     split: str = "validation",
     batch_size: int = 64,
 ) -> dict[str, dict[str, float]]:

@@ -16,6 +16,7 @@ from brodmann.checksums import write_checksums
 from brodmann.data.batches import Batch, Part
 from brodmann.data.encoding import Encoded, encode_task
 from brodmann.data.kinds import KINDS
+from brodmann.data.schema import checked
 from brodmann.data.tasks import Example, Task, TaskSpec
 from brodmann.errors import InputError, did_you_mean
 from brodmann.files import whole_folder, write_json, write_text
@@ -24,8 +25,16 @@ from brodmann.models.backbone.anatomy import AroundBackbones, bare_models
 from brodmann.models.backbone.checkpointing import enable_checkpointing
 from brodmann.models.encoders import ARCHITECTURES, Architecture, check_architecture
 from brodmann.models.encoders.task_context import checkpoint_contexts
-from brodmann.models.heads.trained_gates import check_gates, gates_for, through
-from brodmann.models.pooling import OWN, check_pooling, resolve_pooling
+from brodmann.models.heads.trained_gates import gates_for, through
+from brodmann.models.model_settings import (
+    NEW_HEADS,
+    STARTS,
+    USUAL_HEAD,
+    USUAL_START,
+    Blueprint,
+    ModelSettings,
+)
+from brodmann.models.pooling import resolve_pooling
 from brodmann.models.saving import (
     FORMAT,
     is_model_folder,
@@ -43,24 +52,7 @@ from brodmann.models.task_heads import (
 )
 from brodmann.results import Head
 
-STARTS = ("random", "xavier")  # of a new task, besides another task
-SHORTEST = 8  # tokens: special ones and a few words
-
-
-@dataclass
-class Settings:
-    """What it takes to build the same model again, besides its weights and tasks."""
-
-    backbone: str
-    architecture: str = "shared"
-    parameters: dict[str, Any] | None = None
-    max_length: int = 128
-    stride: int = 32
-    attention: str | None = None
-    freeze: float | str = 0.0
-    seed: int = 0
-    gates: str = ""  # "trained", "mask" or none
-    pooling: str = OWN  # what sequence heads read: see models/pooling.py
+USUAL = ModelSettings()
 
 
 @dataclass
@@ -75,19 +67,19 @@ class MultiTaskModel(AroundBackbones):
     """One encoder, many tasks. Build it with `from_pretrained`."""
 
     def __init__(
-        self, backbone: backbones.Backbone, specs: Sequence[TaskSpec], settings: Settings
+        self, backbone: backbones.Backbone, specs: Sequence[TaskSpec], settings: Blueprint
     ) -> None:
         super().__init__()
-        check_architecture(settings.architecture, settings.parameters or {})
+        check_architecture(settings.architecture, settings.parameters)
         self.specs = {spec.name: spec for spec in specs}
         self.settings = settings
         self.tokenizer = backbone.tokenizer
         self.config = backbone.model.config
-        self.settings.max_length = _checked_length(settings, self.config, self.tokenizer)
+        _check_length(settings, self.config, self.tokenizer)
         with torch.random.fork_rng():  # new modules start from the seed
             torch.manual_seed(settings.seed)
             self.encoder = self.architecture.build(
-                backbone.model, specs, settings.max_length, **(settings.parameters or {})
+                backbone.model, specs, settings.max_length, **settings.parameters
             )
         self.settings.parameters = self.encoder.describe(settings.parameters)
         self.gates = gates_for(self.encoder, settings.gates)
@@ -106,15 +98,15 @@ class MultiTaskModel(AroundBackbones):
         name: str | Path,
         tasks: Sequence[Task | TaskSpec] | None = None,
         *,
-        architecture: str = "shared",
+        architecture: str = USUAL.architecture,
         parameters: Mapping[str, Any] | None = None,
-        freeze: float | str = 0.0,
-        max_length: int = 128,
-        stride: int = 32,
-        dropout: float | None = None,
-        attention: str | None = None,
-        gates: str = "",
-        pooling: str = "auto",
+        freeze: float | str = USUAL.freeze,
+        max_length: int = USUAL.max_length,
+        stride: int = USUAL.stride,
+        dropout: float | None = USUAL.dropout,
+        attention: str | None = USUAL.attention,
+        gates: str | None = USUAL.gates,
+        pooling: str = USUAL.pooling,
         seed: int = 0,
     ) -> "MultiTaskModel":
         """A new model for `tasks` on the backbone `name`, or a trained one from its folder.
@@ -138,26 +130,28 @@ class MultiTaskModel(AroundBackbones):
             raise InputError("tasks: expected a list, found one task: put it in [ ]")
         if not tasks:
             raise InputError(f"{name}: not a trained multi-task model: give the tasks to build one")
-        settings = Settings(
-            backbone=str(name),
-            architecture=architecture,
-            parameters=dict(parameters or {}),
-            max_length=max_length,
-            stride=stride,
-            attention=attention,
-            freeze=checked_freeze(freeze),
-            seed=seed,
-            gates=gates,
+        asked = {
+            "backbone": str(name),
+            "architecture": architecture,
+            "parameters": dict(parameters or {}),
+            "freeze": freeze,
+            "max_length": max_length,
+            "stride": stride,
+            "dropout": dropout,
+            "attention": attention,
+            "gates": gates or None,
+            "pooling": pooling,
+        }
+        settings = checked(ModelSettings, asked, "from_pretrained")
+        check_architecture(settings.architecture, settings.parameters)
+        loaded = backbones.load_backbone(
+            settings.backbone, dropout=settings.dropout, attention=settings.attention, seed=seed
         )
-        check_gates(gates)
-        check_pooling(pooling)
-        check_architecture(architecture, settings.parameters or {})
-        loaded = backbones.load_backbone(str(name), dropout=dropout, attention=attention, seed=seed)
-        settings.pooling = resolve_pooling(
-            pooling, loaded.model, reads_pooler=reads_pooler(loaded.model.config)
+        read = resolve_pooling(
+            settings.pooling, loaded.model, reads_pooler=reads_pooler(loaded.model.config)
         )
         specs = [task.spec if isinstance(task, Task) else task for task in tasks]
-        return cls(loaded, specs, settings)
+        return cls(loaded, specs, Blueprint.of(settings, pooling=read, seed=seed))
 
     def for_tasks(
         self,
@@ -209,7 +203,9 @@ class MultiTaskModel(AroundBackbones):
         assert isinstance(head, TaskHead)
         return head
 
-    def add_task(self, task: Task | TaskSpec, *, like: str = "random", head: str = "new") -> None:
+    def add_task(
+        self, task: Task | TaskSpec, *, like: str = USUAL_START, head: str = USUAL_HEAD
+    ) -> None:
         """One more task for a trained model; everything it had stays as it is.
 
         `like` names the task whose own parameters (the row of the task embedding, under `ca_mtl`)
@@ -221,8 +217,8 @@ class MultiTaskModel(AroundBackbones):
             raise InputError(f"the model already has a task '{spec.name}'")
         if like not in (*self.specs, *STARTS):
             raise InputError(f"like = '{like}'{did_you_mean(like, [*self.specs, *STARTS])}")
-        if head not in ("new", "like"):
-            raise InputError(f"head = '{head}'{did_you_mean(head, ['new', 'like'])}")
+        if head not in NEW_HEADS:
+            raise InputError(f"head = '{head}'{did_you_mean(head, NEW_HEADS)}")
         check_shared([*self.specs.values(), spec])
         key, seed = module_key(spec.output_head), self.settings.seed * 1000 + len(self.specs)
         if key in self.heads:  # it names one that the model has
@@ -381,24 +377,14 @@ class MultiTaskModel(AroundBackbones):
         }
 
 
-def checked_freeze(freeze: float | str) -> float | str:
-    if freeze != "encoder" and (not isinstance(freeze, int | float) or not 0 <= freeze <= 1):
-        raise InputError(f"freeze = {freeze!r}: expected 'encoder' or a share from 0 to 1")
-    return freeze
-
-
-def _checked_length(settings: Settings, config: Any, tokenizer: Any) -> int:
-    if settings.max_length < SHORTEST or settings.stride < 0:
-        raise InputError(
-            f"max_length = {settings.max_length}, stride = {settings.stride}: expected at least "
-            f"{SHORTEST} and 0"
-        )
+def _check_length(settings: Blueprint, config: Any, tokenizer: Any) -> None:
+    lengths = {"max_length": settings.max_length, "stride": settings.stride}
+    checked(ModelSettings, lengths, settings.backbone)
     limit = backbones.longest_input(config, tokenizer)
     if settings.max_length > limit:
         raise InputError(
             f"max_length = {settings.max_length}: {settings.backbone} reads at most {limit} tokens"
         )
-    return settings.max_length
 
 
 def by_item(logits: Tensor, part: Part) -> Tensor:

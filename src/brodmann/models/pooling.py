@@ -22,21 +22,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from brodmann.errors import InputError, did_you_mean
+from brodmann.errors import InputError
+from brodmann.models.model_settings import OWN, Pooling
 
-POOLINGS = ("auto", "pooler", "first", "mean")
-OWN = "own"  # resolved: as the family's own head reads
 UNTRAINED = "first"  # instead of an untrained pooler: scores like `mean`, and exports lossless
 
 
-def check_pooling(asked: str) -> None:
-    if asked not in POOLINGS:
-        raise InputError(f"pooling = '{asked}'{did_you_mean(asked, POOLINGS)}")
-
-
-def resolve_pooling(asked: str, backbone: nn.Module, *, reads_pooler: bool) -> str:
+def resolve_pooling(asked: Pooling, backbone: nn.Module, *, reads_pooler: bool) -> str:
     """`own`, `first` or `mean` for a backbone whose stock head does or does not read a pooler."""
-    check_pooling(asked)
     if asked == "pooler" and not reads_pooler:
         family = getattr(backbone.config, "model_type", type(backbone).__name__)
         raise InputError(

@@ -25,6 +25,7 @@ from brodmann.models.backbone.foreign import (
     check_tokenizer,
     reason_of,
 )
+from brodmann.models.model_settings import Blueprint
 
 if TYPE_CHECKING:
     from brodmann.models.multitask import MultiTaskModel
@@ -38,13 +39,11 @@ def load_model(cls: type["MultiTaskModel"], folder: Path) -> "MultiTaskModel":
     from safetensors.torch import load_file
     from transformers import AutoConfig, AutoTokenizer
 
-    from brodmann.models.multitask import Settings
-
     _check_whole(folder)
     document = read_json(folder / "config.json")
     part = "config.json"
     try:
-        settings = Settings(**document["settings"])
+        settings = Blueprint(**document["settings"])
         specs = [TaskSpec.from_dict(values) for values in document["tasks"]]
         inner = dict(document["backbone"])
         config = AutoConfig.for_model(inner.pop("model_type"), **inner)

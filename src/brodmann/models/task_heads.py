@@ -17,7 +17,8 @@ from brodmann.data.kinds import KINDS
 from brodmann.data.tasks import TaskSpec
 from brodmann.errors import InputError
 from brodmann.models.backbone.load import quiet
-from brodmann.models.pooling import OWN, pooled
+from brodmann.models.model_settings import OWN
+from brodmann.models.pooling import pooled
 
 
 def module_key(task: str) -> str:

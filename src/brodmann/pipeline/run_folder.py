@@ -12,7 +12,7 @@ from typing import Any
 from brodmann import files as artifacts
 from brodmann.analysis.difficulty import task_difficulty
 from brodmann.config import RESULT_DOES_NOT_DEPEND_ON, Config, to_toml
-from brodmann.data.description import read_settings
+from brodmann.data.schema import read_settings
 from brodmann.data.tasks import Task
 from brodmann.errors import BrodmannError, InputError
 

@@ -40,7 +40,7 @@ def check_methods(config: Config, command: str = "run") -> None:
     """
     from brodmann.data.sampling.samplers import check_sampler
     from brodmann.models.encoders import check_architecture
-    from brodmann.training.methods.iat import IAT, check_trained_heads
+    from brodmann.training.methods.iat import check_trained_heads
     from brodmann.training.processes import check_trackers
 
     for section in OTHER_COMMANDS:
@@ -51,9 +51,8 @@ def check_methods(config: Config, command: str = "run") -> None:
     check_sampler(config.training.sampling, config.training.sampling_parameters)
     check_architecture(config.model.architecture, config.model.parameters)
     if config.specialize is not None:
-        settings = IAT(**config.specialize.model_dump())
         model = config.model
-        check_trained_heads(settings, model.architecture, model.freeze, model.gates or "")
+        check_trained_heads(config.specialize, model.architecture, model.freeze, model.gates or "")
     check_trackers(config.trackers)
     _check_fitted(config, command)
     _check_combinations(config, command)
@@ -82,11 +81,10 @@ def _check_fitted(config: Config, command: str) -> None:
 
 def _check_combinations(config: Config, command: str) -> None:
     """Ways of training that do not go together."""
-    from brodmann.training.options import check_entropy, check_momentum
+    from brodmann.training.settings import check_training
 
     training, world = config.training, int(os.environ.get("WORLD_SIZE", "1"))
-    check_momentum(training.optimizer, training.momentum)
-    check_entropy(training.log_entropy, training.sharding)
+    check_training(training)
     if training.aggregation is not None:
         from brodmann.training.methods.aggregation import check_together, make_weighting
 
@@ -142,9 +140,9 @@ def prepare(config: Config, base: Path, report: Any) -> tuple[list[Task], Any]:
     if config.off is not None:
         model = _with_heads_off(config.off, tasks, model, config)
     if config.specialize is not None:
-        from brodmann.training.methods.iat import IAT, check_specialization
+        from brodmann.training.methods.iat import check_specialization
 
-        check_specialization(model, IAT(**config.specialize.model_dump()))
+        check_specialization(model, config.specialize)
     if config.model.output_heads is not None:
         from brodmann.training.output_heads import check_only_heads_train
 
@@ -160,8 +158,6 @@ def _with_heads_off(section: OffSection, tasks: list[Task], model: Any, config: 
     scores = HeadScores.load(path)
     if section.start:
         model = _as_asked(trained_model(section.by), model, tasks, section.by)
-        if config.training.gradient_checkpointing:
-            model.enable_gradient_checkpointing()
     least = section.order == "least"
     chosen = scores.least(section.alpha) if least else scores.random(section.alpha, config.seed)
     if not chosen:
@@ -187,23 +183,9 @@ def build_model(config: Config, tasks: list[Task]) -> Any:
     from brodmann.models.multitask import MultiTaskModel
 
     section = config.model
-    model = MultiTaskModel.from_pretrained(
-        section.backbone,
-        tasks,
-        architecture=section.architecture,
-        parameters=_with_clusters(section.parameters),
-        freeze=section.freeze,
-        max_length=section.max_length,
-        stride=section.stride,
-        dropout=section.dropout,
-        attention=section.attention,
-        gates=section.gates or "",
-        pooling=section.pooling,
-        seed=config.seed,
-    )
-    if config.training.gradient_checkpointing:
-        model.enable_gradient_checkpointing()
-    return model
+    asked = section.model_dump(exclude={"backbone", "output_heads"})
+    asked["parameters"] = _with_clusters(section.parameters)
+    return MultiTaskModel.from_pretrained(section.backbone, tasks, seed=config.seed, **asked)
 
 
 def _with_clusters(parameters: dict[str, Any]) -> dict[str, Any]:
@@ -228,7 +210,6 @@ def train_in(
     branch_from: Path | None = None,
 ) -> None:
     from brodmann.training.fit import fit
-    from brodmann.training.methods.iat import IAT
     from brodmann.training.processes import is_main, wait
 
     # Looked for again now that the folder is ours: another process may have trained it meanwhile.
@@ -245,10 +226,6 @@ def train_in(
     if config.model.output_heads is not None:
         _fit_heads_in(folder, config, tasks, model, report)
         return
-    options = config.training.model_dump(exclude={"gradient_checkpointing"})
-    options |= {"seed": config.seed, "trackers": config.trackers}
-    if config.specialize is not None:
-        options["specialize"] = IAT(**config.specialize.model_dump())
     with timed(folder, "training"):
         progress = fit(
             model,
@@ -257,7 +234,10 @@ def train_in(
             report=report,
             branch_at=branch_at,
             branch_from=branch_from,
-            **options,
+            trackers=config.trackers,
+            seed=config.seed,
+            specialize=config.specialize,
+            **config.training.model_dump(),
         )
     wait()  # every process has read the best weights
     if is_main():

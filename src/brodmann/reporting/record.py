@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from brodmann.data.description import read_settings
+from brodmann.data.schema import read_settings
 from brodmann.errors import InputError
 from brodmann.files import read_json, read_log
 from brodmann.measuring.relations import names_of

@@ -138,9 +138,7 @@ def _trained(
     from brodmann.training.fit import fit
 
     learner = with_tasks(model, tasks, section)
-    if config.training.gradient_checkpointing:
-        learner.enable_gradient_checkpointing()
-    options = config.training.model_dump(exclude={"gradient_checkpointing"})
+    options = config.training.model_dump()
     options |= {"seed": config.seed, "trackers": config.trackers}
     fit(learner, tasks, folder=folder, report=report, **options)
     return learner

@@ -12,8 +12,8 @@ training until the switch go on from `multi`'s checkpoint there, to the same bit
 from pathlib import Path
 from typing import Any
 
-from brodmann.config import Config, SpecializeSection
-from brodmann.data.description import checked
+from brodmann.config import Config
+from brodmann.data.schema import checked
 from brodmann.errors import InputError
 from brodmann.files import read_json
 from brodmann.pipeline.run import one_process, run
@@ -22,6 +22,7 @@ from brodmann.studies import Study
 from brodmann.studies.compare import compare_runs
 from brodmann.studies.plan.counting import Counted, Run, count_runs
 from brodmann.studies.plan.many import plan_many
+from brodmann.training.method_settings import IAT
 
 VARIANTS = {"iat": "important", "random": "random", "prune": "prune"}  # all but the switch is multi
 FROM_THE_START = {
@@ -61,7 +62,7 @@ def run_arms(
     for arm in arms:  # what is wrong with the last arm is said before the first one trains
         check_methods(arm_config(config, arm, seeds[0]))
     folders: dict[str, list[Path]] = {arm: [] for arm in arms}
-    special = config.specialize or SpecializeSection.model_construct()
+    special = config.specialize or IAT()
     for seed in seeds:
         shared = None
         for arm in sorted(arms, key=lambda arm: arm != "multi"):  # the others branch from it
@@ -101,7 +102,7 @@ def arm_config(config: Config, arm: str, seed: int) -> Config:
     if arm == "random_only":
         values["specialize"]["delta"] = 1.0
     if arm in OFF:
-        alpha = special.get("alpha", SpecializeSection.model_construct().alpha)
+        alpha = special.get("alpha", IAT().alpha)
         values["off"] = {"by": str(config.folder / f"multi-seed{seed}"), "alpha": alpha, **OFF[arm]}
     values |= {"seed": seed, "output": str(config.folder), "name": f"{arm}-seed{seed}"}
     return checked(Config, values, f"[compare] {arm}")
@@ -110,7 +111,7 @@ def arm_config(config: Config, arm: str, seed: int) -> Config:
 def planned_arms(config: Config) -> list[Run]:
     """Every arm and seed, with the share of a whole training that it does itself."""
     assert config.compare is not None
-    special = config.specialize or SpecializeSection.model_construct()
+    special = config.specialize or IAT()
     found = []
     for seed in config.compare.seeds or [config.seed]:
         for arm in config.compare.arms:

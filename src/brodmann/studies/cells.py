@@ -9,7 +9,7 @@ from typing import Any
 
 from brodmann.config import Config, set_value
 from brodmann.data.catalogue import short_name
-from brodmann.data.description import checked
+from brodmann.data.schema import checked
 from brodmann.errors import InputError, did_you_mean
 from brodmann.studies import Study, load_one_run, study_of
 
@@ -154,12 +154,8 @@ def shared_beginnings(cells: Sequence[Cell]) -> dict[str, Branch]:
 
 def specialized_share(cell: Cell) -> float:
     """Of the steps, the last ones: 0 never specializes, 1 does from the first step on."""
-    from brodmann.training.methods.iat import IAT
-
-    if cell.config.specialize is None:
-        return 0.0
-    special = IAT(**cell.config.specialize.model_dump())
-    return 0.0 if special.is_plain else special.share
+    special = cell.config.specialize
+    return 0.0 if special is None or special.is_plain else special.share
 
 
 def own_shares(cells: list[Cell]) -> list[float]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from brodmann.analysis.comparison import Run, compare
 from brodmann.config import RESULT_DOES_NOT_DEPEND_ON
-from brodmann.data.description import read_settings
+from brodmann.data.schema import read_settings
 from brodmann.data.tasks import TaskSpec
 from brodmann.errors import InputError
 from brodmann.files import read_arrays, read_json, write_json

@@ -3,9 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-from brodmann.config import Config, ModelSection
+from brodmann.config import Config
 from brodmann.errors import InputError
 from brodmann.files import read_json, write_json
+from brodmann.models.model_settings import ModelSettings
 from brodmann.pipeline.evaluate import evaluate_in
 from brodmann.pipeline.finished import has_whole_model, save_finished
 from brodmann.pipeline.prune import beside
@@ -24,7 +25,7 @@ def distill(config: Config, base: Path, report: Any) -> dict[str, Any]:
     from brodmann.models.saving import weights_digest
     from brodmann.training.methods.distillation import PHASES, specialized_phase
     from brodmann.training.methods.distillation import distill as train_student
-    from brodmann.training.methods.iat import IAT, check_specialization
+    from brodmann.training.methods.iat import check_specialization
     from brodmann.training.methods.students import make_student
 
     section = config.distill
@@ -48,7 +49,7 @@ def distill(config: Config, base: Path, report: Any) -> dict[str, Any]:
     if missing:
         raise InputError(f"{source}: the teacher's task '{missing[0]}' is not among the tasks")
     # What can be wrong with the student, before anything is written.
-    special = None if config.specialize is None else IAT(**config.specialize.model_dump())
+    special = config.specialize
     specialized_phase(special, section.layer_epochs, section.prediction_epochs)
     student = make_student(teacher, section.student)
     if special is not None:
@@ -57,9 +58,7 @@ def distill(config: Config, base: Path, report: Any) -> dict[str, Any]:
     check_folder(config, tasks)
     with opened(config, tasks) as folder:
         if not has_whole_model(folder, report, phase=PHASES[-1]):
-            options = config.training.model_dump(exclude={"gradient_checkpointing", "epochs"})
-            if special is not None:
-                options["specialize"] = special
+            options = config.training.model_dump(exclude={"epochs"})
             small = train_student(
                 teacher,
                 tasks,
@@ -71,6 +70,7 @@ def distill(config: Config, base: Path, report: Any) -> dict[str, Any]:
                 folder=folder,
                 report=report,
                 trackers=config.trackers,
+                specialize=special,
                 **options,
             )
             write_json(folder / FILE, {"teacher": weights_digest(teacher.state_dict())})
@@ -108,7 +108,7 @@ def teacher_folder(name: str, tasks: list[str], seed: int) -> str:
 
 def _check_model(config: Config, teacher: Any) -> None:
     """Settings of a model that are not the teacher's would be ignored in silence."""
-    usual = ModelSection.model_construct()
+    usual = ModelSettings()
     for key in sorted(config.model.model_fields_set - {"backbone"}):
         asked = getattr(config.model, key)
         own = getattr(teacher.settings, key, None)

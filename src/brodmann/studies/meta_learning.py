@@ -27,19 +27,18 @@ from brodmann.studies.plan.counting import Counted, count_trainings, sizes_of_ta
 from brodmann.studies.plan.estimate import meta_learning
 from brodmann.studies.plan.planning import plan_once
 from brodmann.studies.plan.short_trainings import plan_trainings
+from brodmann.training.meta.meta_settings import Meta
 
 ROWS = "meta.jsonl"
 FILE = "meta.json"
 RATES = "rates.json"
-OUTER = {"draws", "unseen", "tuning", "seeds", "shots", "curve", "rates", "against"}
-OUTER |= {"off", "off_before"}
 
 
 def meta(config: Config, base: Path, report: Any) -> dict[str, Any]:
     """Meta-train, train what it is compared with, adapt all of them to the unseen pairs."""
     from brodmann.models.backbone.anatomy import head_shape
     from brodmann.models.saving import is_model_folder
-    from brodmann.training.meta.trainer import Meta, episode_sources
+    from brodmann.training.meta.trainer import episode_sources
     from brodmann.training.meta.unseen import support_of
     from brodmann.training.stopping import StopSignals
 
@@ -47,7 +46,7 @@ def meta(config: Config, base: Path, report: Any) -> dict[str, Any]:
     if section is None:
         raise InputError('no [meta] table: add one, for example unseen = ["sentiment-es"]')
     one_process("meta", trains=True)
-    settings = Meta(**section.model_dump(exclude=OUTER))
+    settings = Meta(**section.model_dump(include=set(Meta.model_fields)))
     _check(config, section)
     report("stage", {"text": "reading tasks"})
     tasks = {task.name: task for task in tasks_of(config, base)}
@@ -147,7 +146,7 @@ def _base_name(task: Task) -> str:
 def _starts(
     folder: Path,
     config: Config,
-    settings: Any,
+    settings: Meta,
     seen: list[Task],
     seed: int,
     report: Any,
@@ -186,7 +185,7 @@ def _starts(
                 )
         elif name == MULTITASK:
             report("stage", {"text": f"seed {seed}: plain training on {len(seen)} pairs"})
-            options = config.training.model_dump(exclude={"gradient_checkpointing"})
+            options = config.training.model_dump()
             size = config.training.batch_size * config.training.accumulation
             options |= {"max_steps": max(1, settings.examples() // size), "keep": "last"}
             options |= {

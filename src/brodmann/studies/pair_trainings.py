@@ -16,7 +16,7 @@ import numpy as np
 from brodmann.analysis.clusters import check_clusters
 from brodmann.analysis.relevance import improvement_matrix
 from brodmann.config import Config, to_toml
-from brodmann.data.description import checked
+from brodmann.data.schema import checked
 from brodmann.data.tasks import Task
 from brodmann.errors import InputError, RunError
 from brodmann.files import write_json, write_text

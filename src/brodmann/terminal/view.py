@@ -10,6 +10,7 @@ from rich.live import Live
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
+from brodmann.data.sources.readers import SPLITS
 from brodmann.measuring.relations import RELATIONS, title_of
 from brodmann.reporting.adaptation import ALIKE
 from brodmann.results import parameters_in_words, rates_in_words
@@ -123,12 +124,11 @@ class RunView:
 
     def _tasks(self, facts: dict[str, Any]) -> None:
         table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
-        splits = ("train", "validation", "test")
-        for title in ("task", "kind", "labels", *splits, "metric"):
-            table.add_column(title, justify="right" if title in splits else "left")
+        for title in ("task", "kind", "labels", *SPLITS, "metric"):
+            table.add_column(title, justify="right" if title in SPLITS else "left")
         for task in facts["tasks"]:
             labels = len(task.spec.labels) if task.spec.labels else "–"
-            sizes = [f"{task.sizes[s]:,}" if s in task.sizes else "–" for s in splits]
+            sizes = [f"{task.sizes[s]:,}" if s in task.sizes else "–" for s in SPLITS]
             table.add_row(escape(task.name), task.spec.kind, str(labels), *sizes, task.spec.metric)
         self.console.print(table)
         if any(task.spec.generated for task in facts["tasks"]):
@@ -136,7 +136,7 @@ class RunView:
                 "[dim]builtin/ tasks are generated text, for trying things out[/dim]"
             )
         for task in facts["tasks"]:
-            further = [f"{size:,} {s}" for s, size in task.sizes.items() if s not in splits]
+            further = [f"{size:,} {s}" for s, size in task.sizes.items() if s not in SPLITS]
             if further:
                 self._note({"text": f"{task.name}: also judged on {', '.join(further)} examples"})
             for note in task.notes:

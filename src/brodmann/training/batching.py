@@ -14,7 +14,7 @@ from brodmann.files import Array
 from brodmann.models.item_entropy import item_entropies
 from brodmann.models.multitask import MultiTaskModel
 from brodmann.training import processes
-from brodmann.training.options import Options
+from brodmann.training.settings import Options
 
 
 class BatchSource:

@@ -1,7 +1,6 @@
 """`fit`: train a model on its tasks. The steps themselves are in `training/loop.py`."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from brodmann.training.checkpoints.keeper import Keeper
 from brodmann.training.checkpoints.progress import Progress
 from brodmann.training.loop import Loop, Report
 from brodmann.training.methods import Method
-from brodmann.training.options import checked_options
+from brodmann.training.settings import checked_options
 from brodmann.training.stopping import StopSignals
 
 
@@ -23,8 +22,6 @@ def fit(
     tasks: Sequence[Task],
     *,
     folder: str | Path | None = None,
-    checkpoint_every: int | None = None,
-    checkpoints: int = 2,
     trackers: Sequence[str] = (),
     report: Report | None = None,
     branch_at: Sequence[float] = (),
@@ -35,11 +32,12 @@ def fit(
 ) -> Progress:
     """Train `model` on the tasks' training splits; afterwards it holds the best weights.
 
-    The options are the fields of `Options`: `epochs` and `learning_rate` ("auto": chosen by the
+    The options are `seed`, `specialize` and the fields of `TrainingSettings` in
+    `training/settings.py`, with their defaults: `epochs` and `learning_rate` ("auto": chosen by the
     size of the data and of the encoder, see `training/defaults.py`), `rates` of parts of the model,
     `batch_size` (per process), `accumulation`, `weight_decay`, `warmup` (share of the steps),
     `schedule`, `clip`, `precision` ("float32", "bf16", "auto"), `sampling` and its
-    `sampling_parameters`, `max_steps`, `seed`. `evaluate_every` counts steps (None: after every
+    `sampling_parameters`, `max_steps` and others. `evaluate_every` counts steps (None: after every
     epoch). The best model has the highest mean of the tasks' primary metrics (`keep="last"` keeps
     the last one instead); `early_stopping` is the number of evaluations without a new best after
     which training ends.
@@ -57,7 +55,7 @@ def fit(
     run = Loop(model, list(tasks), chosen, report, encoded or {}, methods)
     keeper = Keeper(
         None if folder is None else Path(folder),
-        keep=checkpoints,
+        keep=chosen.checkpoints,
         fingerprint="" if folder is None else run.fingerprint(),
         main=run.rank == 0,
         say=lambda text: run.report("note", {"text": text}),
@@ -68,7 +66,7 @@ def fit(
     run.branch_from = None if branch_from is None else Path(branch_from)
     with (
         StopSignals() as signals,
-        processes.tracking(trackers, str(folder or "."), asdict(run.options)) as log,
+        processes.tracking(trackers, str(folder or "."), run.options.model_dump()) as log,
     ):
-        run.train(keeper, signals, checkpoint_every, log)
+        run.train(keeper, signals, chosen.checkpoint_every, log)
     return run.progress

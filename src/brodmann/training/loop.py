@@ -33,9 +33,10 @@ from brodmann.training.checkpoints.keeper import Keeper
 from brodmann.training.checkpoints.progress import Progress
 from brodmann.training.losses import Losses, not_finite, task_losses
 from brodmann.training.methods import Method, Setup, make_methods
-from brodmann.training.options import Options, make_optimizer, resolve_options
+from brodmann.training.optimizer import make_optimizer
 from brodmann.training.parameter_groups import clip_gradients, group_parameters
 from brodmann.training.schedule import is_evaluated, rate
+from brodmann.training.settings import Options, resolve_options
 from brodmann.training.stopping import StopSignals
 
 Report = Callable[[str, dict[str, Any]], None]  # (event, its facts)
@@ -64,6 +65,8 @@ class Loop:
         self.rank = int(self.accelerator.process_index)
         self.report: Report = report if report and self.rank == 0 else lambda *_: None
         self.model, self.tasks = model, tasks
+        if options.gradient_checkpointing:
+            model.enable_gradient_checkpointing()
         self.trained: nn.Module = model  # or a module around it: holds all parameters
         for method in methods:
             self.trained = method.wrapped(self.trained)

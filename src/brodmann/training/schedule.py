@@ -8,8 +8,6 @@ import math
 
 from brodmann.results import share_of
 
-SCHEDULES = ("linear", "cosine", "constant")
-
 
 def warmup_steps(total: int, share: float) -> int:
     return share_of(share, total)

@@ -29,7 +29,7 @@ from brodmann.models.backbone.anatomy import layers_of
 from brodmann.models.backbone.checkpointing import is_checkpointing
 from brodmann.models.encoders import ARCHITECTURES
 from brodmann.models.multitask import MultiTaskModel, Outputs
-from brodmann.training.options import Options
+from brodmann.training.settings import Options
 
 
 def check_sharding(

@@ -113,12 +113,12 @@ def test_redraws_widen_the_intervals_of_a_whole_dissociation(tasks_of_every_kind
     assert plain.intervals["mean"] == result.intervals["examples_only"]["mean"]
     assert plain.intervals["over"] == ["validation examples"]
     for options, message in (
-        ({"redraws": 1}, "redraws = 1: expected 0, or 2 or more (one has no spread)"),
-        ({"exchanges": -1}, "exchanges = -1: expected 0 or more"),
+        ({"redraws": 1}, "redraws = 1: one redraw has no spread: expected 0, or 2 or more"),
+        ({"exchanges": -1}, "exchanges = -1: input should be greater than or equal to 0"),
     ):
         with pytest.raises(bm.InputError) as raised:
             bm.dissociation(model, tasks, scores, alpha=0.25, **options)
-        assert str(raised.value) == message
+        assert str(raised.value) == f"dissociation: {message}"
 
 
 def test_what_is_measured_unless_something_else_is_asked_for() -> None:

@@ -7,7 +7,8 @@ import torch
 from torch import nn
 
 import brodmann as bm
-from brodmann.training.methods.aggregation import AGGREGATIONS, TaskGradients
+from brodmann.training.methods.aggregation import TaskGradients
+from brodmann.training.settings import AGGREGATIONS
 
 
 class Net(nn.Module):
@@ -81,14 +82,14 @@ def test_training_goes_through(tasks_of_every_kind: list[Any], name: str) -> Non
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"aggregation": "upgrd"}, "did you mean 'upgrad'"),
+        ({"aggregation": "upgrd"}, "aggregation = 'upgrd': input should be 'upgrad'"),
         ({"aggregation": "mgda"}, "set accumulation to the number of tasks"),
         (
             {"aggregation": "mgda", "accumulation": 2, "sampling": "uncertainty"},
             "cannot be combined with",
         ),
         (
-            {"aggregation": "mgda", "accumulation": 2, "specialize": bm.IAT(0.3, 0.1)},
+            {"aggregation": "mgda", "accumulation": 2, "specialize": bm.IAT(alpha=0.3, delta=0.1)},
             "cannot be combined with",
         ),
     ],

@@ -12,8 +12,9 @@ from torch import Tensor
 import brodmann as bm
 from brodmann.data.batches import make_batch
 from brodmann.models.task_heads import module_key
-from brodmann.training.methods.iat import IAT, Specialization
-from brodmann.training.options import make_optimizer
+from brodmann.training.method_settings import IAT
+from brodmann.training.methods.iat import Specialization
+from brodmann.training.optimizer import make_optimizer
 
 HEADS = {"single": [(0, 1), (1, 0), (1, 3)], "pair": [(0, 1), (0, 2)]}
 LAYERS, SIZE = 3, 16  # of builtin:tiny, and the size of a head
@@ -325,23 +326,31 @@ def test_the_best_model_is_the_best_after_the_switch(tasks_of_every_kind: list[A
 
 def test_wrong_settings_are_named(tasks_of_every_kind: list[Any]) -> None:
     for wrong, message in (
-        ({"alpha": 1.5}, "alpha = 1.5: expected a share from 0 to 1"),
-        ({"variant": "randm"}, "unknown variant 'randm'; did you mean 'random'?"),
-        ({"projections": "qk"}, "unknown projections 'qk'; did you mean 'qkv'?"),
-        ({"examples": 0}, "examples = 0: expected at least 1"),
-        ({"variant": "prune", "alpha": 1}, "alpha = 1: variant 'prune' would switch every"),
+        ({"alpha": 1.5}, "alpha = 1.5: input should be less than or equal to 1"),
+        (
+            {"variant": "randm"},
+            "variant = 'randm': input should be 'important', 'random', 'ticket_share' or 'prune'",
+        ),
+        ({"projections": "qk"}, "projections = 'qk': input should be 'all' or 'qkv'"),
+        ({"examples": 0}, "examples = 0: input should be greater than 0"),
+        (
+            {"variant": "prune", "alpha": 1},
+            "alpha = 1: variant 'prune' would switch every head off",
+        ),
+        ({"alpa": 0.3}, "unknown key 'alpa'; did you mean 'alpha'?"),
     ):
         with pytest.raises(bm.InputError) as caught:
             IAT(**wrong)  # type: ignore[arg-type]
-        assert message in str(caught.value)
+        assert str(caught.value) == f"IAT: {message}"
     for model, wrong, message in (
         (build(tasks_of_every_kind), IAT(alpha=0.05), "alpha = 0.05 of 12 heads is less than one"),
         (build(tasks_of_every_kind, freeze="encoder"), IAT(delta=0.9, examples=4), "all attention"),
     ):
         with pytest.raises(bm.InputError, match=message):
             bm.fit(model, tasks_of_every_kind, max_steps=2, specialize=wrong)
-    with pytest.raises(bm.InputError, match=r"specialize = .*: expected bm.IAT"):
+    with pytest.raises(bm.InputError) as caught:
         bm.fit(build(tasks_of_every_kind), tasks_of_every_kind, specialize={"alpha": 0.3})
+    assert str(caught.value) == "fit: specialize = a table: input should be an instance of IAT"
     assert IAT(delta=0.1).switch(10) == 9 and IAT(delta=0.9).switch(10) == 1  # exact shares
     assert IAT(delta=0.15).switch(7) == 5
 

@@ -12,7 +12,7 @@ import torch
 import brodmann as bm
 from brodmann.training.checkpoints.keeper import Keeper
 from brodmann.training.loop import Loop
-from brodmann.training.methods.iat import IAT
+from brodmann.training.method_settings import IAT
 
 OPTIONS: dict[str, Any] = {
     "max_steps": 6,

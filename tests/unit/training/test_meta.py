@@ -10,7 +10,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import brodmann as bm
 from brodmann.data.batches import make_batch
-from brodmann.training.meta.gradients import ALGORITHMS, adapted, outer_gradients
+from brodmann.training.meta.gradients import adapted, outer_gradients
+from brodmann.training.meta.meta_settings import ALGORITHMS
 
 
 def quadratic(parameters: Any, target: torch.Tensor) -> torch.Tensor:

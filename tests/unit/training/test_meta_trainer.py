@@ -1,7 +1,6 @@
 """Meta-training: what a step does, resuming to the bit, and what stays untouched."""
 
 import signal
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,8 @@ import brodmann as bm
 from brodmann.data.loading import load_tasks
 from brodmann.errors import InputError, Interrupted
 from brodmann.training.meta.gradients import outer_gradients
-from brodmann.training.meta.trainer import Meta, _MetaLoop, episode_batch, meta_train
+from brodmann.training.meta.meta_settings import Meta
+from brodmann.training.meta.trainer import _MetaLoop, episode_batch, meta_train
 from brodmann.training.meta.unseen import Adapter, DivergedError, meta_test, support_of
 
 SETTINGS = Meta(steps=4, pairs=2, support=4, query=4, inner_steps=2)
@@ -98,7 +98,7 @@ def test_clipping_limits_the_outer_gradient() -> None:
     found = {}
     for clip in (None, 0.001):
         model = tiny(tasks, dropout=0.0).double()  # the steps are small beside the weights
-        settings = replace(SETTINGS, clip=clip, momentum=0.0)
+        settings = SETTINGS.model_copy(update={"clip": clip, "momentum": 0.0})
         before, loop = weights(model), _MetaLoop(model, tasks, settings, "float32", 0)
         loop.step(0)
         found[clip] = moved(before, loop)
@@ -111,7 +111,7 @@ def test_clipping_limits_the_outer_gradient() -> None:
 
 def test_momentum_against_a_loop_by_hand() -> None:
     tasks = pairs("team-en", "topic-en")
-    settings = replace(SETTINGS, steps=3, momentum=0.7, clip=None)
+    settings = SETTINGS.model_copy(update={"steps": 3, "momentum": 0.7, "clip": None})
     model, by_hand = tiny(tasks, dropout=0.0), tiny(tasks, dropout=0.0)
     meta_train(model, tasks, settings)
     loop = _MetaLoop(by_hand.train(), tasks, settings, "float32", 0)
@@ -307,10 +307,13 @@ def test_a_pair_of_an_unknown_kind_gets_the_same_new_head_for_every_start() -> N
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"outer_rate": 0.5}, "meta: outer_rate = 0.5: expected below inner_rate = 0.1"),
-        ({"algorithm": "mamel"}, "unknown algorithm 'mamel'; did you mean 'maml'?"),
-        ({"pairs": 0}, "meta: pairs = 0: expected at least 1"),
-        ({"momentum": 1.0}, "meta: momentum = 1.0: expected 0 or more, below 1"),
+        ({"outer_rate": 0.5}, "Meta: outer_rate = 0.5: expected below inner_rate = 0.1"),
+        (
+            {"algorithm": "mamel"},
+            "Meta: algorithm = 'mamel': input should be 'fomaml', 'maml' or 'reptile'",
+        ),
+        ({"pairs": 0}, "Meta: pairs = 0: input should be greater than 0"),
+        ({"momentum": 1.0}, "Meta: momentum = 1.0: input should be less than 1"),
     ],
 )
 def test_wrong_settings_are_one_line(changes: dict[str, Any], message: str) -> None:

@@ -16,7 +16,8 @@ import brodmann as bm
 from brodmann.data.batches import evaluation_order, make_batch
 from brodmann.models.backbone.load import Backbone
 from brodmann.models.evaluation import unlabelled
-from brodmann.models.multitask import MultiTaskModel, Settings
+from brodmann.models.model_settings import OWN, Blueprint, ModelSettings
+from brodmann.models.multitask import MultiTaskModel
 from brodmann.models.pooling import pooled as pooled_states
 from brodmann.training.methods.iat import Specialization
 from brodmann.training.output_heads import fit_output_heads, fitted_heads
@@ -138,7 +139,8 @@ def test_every_familys_own_head_is_fitted_by_its_last_map(family: str) -> None:
     config = CONFIGS[family]()
     config.vocab_size = len(tokenizer)
     bare = type(tiny(family))(config).eval()
-    settings = Settings(backbone=family, max_length=48, freeze="encoder")
+    asked = ModelSettings(backbone=family, max_length=48, freeze="encoder")
+    settings = Blueprint.of(asked, pooling=OWN, seed=0)
     model = MultiTaskModel(Backbone(family, bare, tokenizer), [task.spec], settings)
     before = copy.deepcopy(model.state_dict())
     start = loss_of(model, task)

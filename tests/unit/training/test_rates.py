@@ -84,8 +84,8 @@ def test_equal_rates_change_no_bit(tasks_of_every_kind: list[Any]) -> None:
             "rates: this model trains no part 'haeds'; did you mean 'heads'?: it has backbone, "
             "heads",
         ),
-        ({"heads": 0}, "rates: heads = 0: expected a number above 0"),
-        ({"heads": "fast"}, "rates: heads = 'fast': expected a number above 0"),
+        ({"heads": 0}, "fit: rates.heads = 0: input should be greater than 0"),
+        ({"heads": "fast"}, "fit: rates.heads = 'fast': input should be a valid number"),
     ],
 )
 def test_wrong_rates_are_one_line(rates: Any, message: str, tasks_of_every_kind: list[Any]) -> None:

@@ -1,14 +1,17 @@
 """The learning rate: warm-up, decay, and the ends."""
 
+from typing import get_args
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brodmann.training.schedule import SCHEDULES, rate, warmup_steps
+from brodmann.training.schedule import rate, warmup_steps
+from brodmann.training.settings import Schedule
 
 
-@given(st.sampled_from(SCHEDULES), st.integers(1, 500), st.floats(0, 1))
+@given(st.sampled_from(get_args(Schedule)), st.integers(1, 500), st.floats(0, 1))
 def test_the_factor_stays_between_zero_and_one_and_never_starts_at_zero(
     schedule: str, total: int, warmup: float
 ) -> None:

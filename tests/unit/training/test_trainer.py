@@ -16,7 +16,8 @@ from tests.conftest import every_kind
 
 import brodmann as bm
 from brodmann.training.checkpoints import checkpoint
-from brodmann.training.options import checked_options, make_optimizer
+from brodmann.training.optimizer import make_optimizer
+from brodmann.training.settings import checked_options
 
 
 def build(tasks: list[Any], **options: Any) -> Any:
@@ -236,11 +237,17 @@ def test_an_encoder_of_its_own_moves_only_with_its_task(tasks_of_every_kind: lis
 
 def test_wrong_options_are_named() -> None:
     for options, message in (
-        ({"epoch": 2}, "fit has no option 'epoch'; did you mean 'epochs'?"),
-        ({"precision": "fp16"}, "unknown precision 'fp16'; did you mean 'bf16'?"),
+        ({"epoch": 2}, "fit: unknown key 'epoch'; did you mean 'epochs'?"),
+        (
+            {"precision": "fp16"},
+            "fit: precision = 'fp16': input should be 'float32', 'bf16' or 'auto'",
+        ),
         ({"sampling": "square"}, "unknown sampler 'square'; did you mean 'sqrt'?"),
-        ({"epochs": 0}, "epochs = 0: expected a number above 0"),
-        ({"warmup": 2}, "warmup = 2: expected a share of the steps, from 0 to 1"),
+        (
+            {"epochs": 0},
+            "fit: epochs = 0: input should be 'auto' or input should be greater than 0",
+        ),
+        ({"warmup": 2}, "fit: warmup = 2: input should be less than or equal to 1"),
     ):
         with pytest.raises(bm.InputError) as caught:
             checked_options(options)
@@ -311,11 +318,11 @@ def test_sgd_with_momentum_is_torchs_own_and_resumes_to_the_bit(
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"optimizer": "sdg"}, "unknown optimizer 'sdg'; did you mean 'sgd'?"),
+        ({"optimizer": "sdg"}, "fit: optimizer = 'sdg': input should be 'adamw' or 'sgd'"),
         ({"momentum": 0.9}, "momentum = 0.9: only for optimizer = 'sgd'"),
         (
             {"optimizer": "sgd", "momentum": 1.0, "learning_rate": 0.1},
-            "momentum = 1.0: expected a number from 0 to below 1",
+            "fit: momentum = 1.0: input should be less than 1",
         ),
         (
             {"optimizer": "sgd"},
@@ -365,9 +372,8 @@ def test_fit_is_silent_in_a_pipe_and_where_somebody_else_reports(
 
 
 def test_one_default_for_the_precision() -> None:
-    from brodmann.config import TrainingSection
     from brodmann.pipeline.init import STARTER
-    from brodmann.training.options import Options
+    from brodmann.training.settings import Options, TrainingSettings
 
     written = tomllib.loads(STARTER)["training"]["precision"]
-    assert written == TrainingSection().precision == Options().precision == "auto"
+    assert written == TrainingSettings().precision == Options().precision == "auto"

@@ -14,11 +14,12 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 from brodmann.errors import InputError
 
-SPLITS = ("train", "validation", "test")
+Split = Literal["train", "validation", "test"]
+SPLITS: tuple[str, ...] = get_args(Split)
 TEXT_ENDINGS = (".csv", ".tsv", ".jsonl", ".json")
 NOT_DATA = ("dataset_infos.json", "dataset_info.json", "state.json", "manifest.json")
 UNPACKED, PACKED_TIMES = 100_000_000, 200  # bytes; texts are packed about 3 to 10 times

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 
 from brodmann.errors import InputError, did_you_mean
+from brodmann.models.model_settings import PRECISIONS
 
-PRECISIONS = ("float32", "bf16", "auto")
 SLOW_BF16 = 'this processor has no bf16 of its own: precision = "auto" or "float32" is faster here'
 
 
@@ -22,10 +22,14 @@ def autocast(device: torch.device, precision: str) -> contextlib.AbstractContext
     return torch.autocast(device.type, torch.bfloat16)
 
 
-def computed_in(precision: str, device: torch.device | None = None) -> str:
-    """What `auto` means on a device, or on the one that would train here."""
+def check_precision(precision: str) -> None:
     if precision not in PRECISIONS:
         raise InputError(f"unknown precision '{precision}'{did_you_mean(precision, PRECISIONS)}")
+
+
+def computed_in(precision: str, device: torch.device | None = None) -> str:
+    """What `auto` means on a device, or on the one that would train here."""
+    check_precision(precision)
     if precision != "auto":
         return precision
     return "bf16" if fast_bf16(device or default_device()) else "float32"

@@ -36,7 +36,6 @@ from brodmann.models.heads.gates import head_gates, without_compilation
 from brodmann.models.heads.part_sums import PartSums, mean_of, part_of_each
 from brodmann.results import Head
 
-GRANULARITIES = ("example", "token")
 PATH_STEPS = 16  # points on the way of integrated gradients
 
 

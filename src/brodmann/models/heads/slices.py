@@ -16,8 +16,6 @@ from torch import nn
 from brodmann.files import Array
 from brodmann.models.backbone import anatomy as families
 
-PROJECTIONS = ("all", "qkv")
-
 
 @dataclass(frozen=True)
 class HeadSlices:

@@ -43,9 +43,9 @@ from brodmann.models.backbone.anatomy import (
 )
 from brodmann.models.heads.gates import checked_heads, head_gates
 from brodmann.models.heads.slices import is_transposed
+from brodmann.models.model_settings import GATES
 from brodmann.results import Head
 
-KINDS_OF_GATES = ("", "mask", "trained")
 GATE_RATE = 500.0  # times the common learning rate: g moves in units, weights in thousandths
 START = 2.0  # of g: a gate of 0.957, where the slope is steep enough to move
 LOWEST, HIGHEST = -0.1, 1.1  # γ and ζ: how far the sigmoid is stretched
@@ -93,8 +93,8 @@ class ModelGates(nn.Module):
 
 
 def check_gates(kind: str) -> None:
-    if kind not in KINDS_OF_GATES:
-        raise InputError(f"gates = '{kind}'{did_you_mean(kind, KINDS_OF_GATES[1:])}")
+    if kind and kind not in GATES:
+        raise InputError(f"gates = '{kind}'{did_you_mean(kind, GATES)}")
 
 
 def sparse_gates(model: Any) -> ModelGates:

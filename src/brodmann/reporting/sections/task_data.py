@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from brodmann.data.sources.readers import SPLITS
 from brodmann.reporting.blocks import Code, Fold, Items, Section, Table, Words, counted
 from brodmann.reporting.record import Record, Study
 from brodmann.results import parameters_in_words
@@ -32,7 +33,7 @@ def views(run: Record) -> list[Any]:
             (
                 task,
                 source + (" (generated)" if facts.get("generated") else ""),
-                *(f"{sizes[s]:,}" if s in sizes else "–" for s in ("train", "validation", "test")),
+                *(f"{sizes[s]:,}" if s in sizes else "–" for s in SPLITS),
                 "–" if cut is None else f"{100 * cut:.1f} %",
                 "–" if (hard := facts.get("difficulty")) is None else f"{hard:.2f}",
             )

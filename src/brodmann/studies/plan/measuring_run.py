@@ -69,15 +69,12 @@ def calibrated(config: Config, model: Any, tasks: list[Task], report: Any, **cha
 
     from brodmann.training.calibration import SAMPLES, calibrate
     from brodmann.training.loop import Loop
-    from brodmann.training.methods.iat import IAT
-    from brodmann.training.options import checked_options
+    from brodmann.training.settings import checked_options
 
     if config.threads is not None:
         torch.set_num_threads(config.threads)
-    left_out = {"gradient_checkpointing", "checkpoint_every", "checkpoints", "log_entropy"}
-    options = config.training.model_dump(exclude=left_out) | {"seed": config.seed} | changes
-    if config.specialize is not None:
-        options["specialize"] = IAT(**config.specialize.model_dump())
+    options = config.training.model_dump(exclude={"log_entropy"})
+    options |= {"seed": config.seed, "specialize": config.specialize, **changes}
     loop = Loop(model, tasks, checked_options(options), None, {})
     report("measuring starts", {"what": "taking some steps", "examples": SAMPLES + 1})
     return calibrate(loop, lambda items: report("measuring goes on", {"items": items}))

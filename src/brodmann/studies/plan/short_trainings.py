@@ -52,7 +52,8 @@ def plan_trainings(
         sizes.append(Sized(task.name, spec.kind, spec.group or "", size, judged, read, False))
     trainings = count(sizes, tokens)
     counts = model.parameter_counts()
-    found = calibrated(config, model, trained, report, batch_size=batch)
+    changes = {"batch_size": batch, "gradient_checkpointing": False}  # no short training has it
+    found = calibrated(config, model, trained, report, **changes)
     return {
         "name": config.name,
         "parameters": counts,

@@ -27,8 +27,7 @@ import torch
 from torch import Tensor
 
 from brodmann.errors import InputError, did_you_mean
-
-ALGORITHMS = ("fomaml", "maml", "reptile")
+from brodmann.training.meta.meta_settings import ALGORITHMS
 
 Parameters = Mapping[str, Tensor]
 Loss = Callable[[Parameters, Any], Tensor]  # (parameters, examples) → one number

@@ -19,7 +19,6 @@ import contextlib
 import hashlib
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -41,52 +40,11 @@ from brodmann.models.heads.trained_gates import sparse_gates
 from brodmann.models.multitask import MultiTaskModel
 from brodmann.training.checkpoints.checkpoint import random_state
 from brodmann.training.checkpoints.keeper import Keeper
-from brodmann.training.meta.gradients import check_algorithm, outer_gradients
+from brodmann.training.meta.gradients import outer_gradients
+from brodmann.training.meta.meta_settings import Meta
 from brodmann.training.stopping import StopSignals
 
 Report = Callable[[str, dict[str, Any]], None]
-GATE_STEP = 0.05  # with momentum 0.9 and 72 heads, a gate can close within about 60 steps
-
-
-@dataclass(frozen=True)
-class Meta:
-    """Settings of meta-training; sizes and rates are ours, the paper names none."""
-
-    algorithm: str = "fomaml"
-    steps: int = 100  # of the outer loop
-    pairs: int = 4  # a step
-    support: int = 16  # examples
-    query: int = 16
-    inner_steps: int = 3
-    inner_rate: float = 0.1
-    outer_rate: float = 0.03
-    gate_rate: float = GATE_STEP  # length of a step of the trained gates in the outer loop
-    sparsity: float = 0.0  # weight of the share of open gates in the outer loss
-    momentum: float = 0.9
-    clip: float | None = 1.0
-
-    def __post_init__(self) -> None:
-        check_algorithm(self.algorithm)
-        for name in ("steps", "pairs", "support", "query", "inner_steps"):
-            if getattr(self, name) < 1:
-                raise InputError(f"meta: {name} = {getattr(self, name)}: expected at least 1")
-        for name in ("inner_rate", "outer_rate", "gate_rate", "clip"):
-            value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise InputError(f"meta: {name} = {value}: expected a number above 0")
-        if not self.sparsity >= 0:
-            raise InputError(f"meta: sparsity = {self.sparsity}: expected 0 or a number above it")
-        if not 0 <= self.momentum < 1:
-            raise InputError(f"meta: momentum = {self.momentum}: expected 0 or more, below 1")
-        if self.outer_rate >= self.inner_rate:
-            raise InputError(
-                f"meta: outer_rate = {self.outer_rate}: expected below inner_rate = "
-                f"{self.inner_rate}"
-            )
-
-    def examples(self) -> int:
-        """That meta-training reads, forward and backward."""
-        return self.steps * self.pairs * (self.inner_steps * self.support + self.query)
 
 
 def meta_train(
@@ -191,7 +149,7 @@ class _MetaLoop:
         for name, value in self.model.state_dict().items():
             start += [name, value.detach().cpu().reshape(-1).view(torch.uint8).numpy()]
         trained = list(self.trained)
-        settings = asdict(self.settings)
+        settings = self.settings.model_dump()
         return digest("meta", settings, data, trained, self.precision, self.seed, *start)
 
     def drawn(self, step: int) -> list[tuple[int, Episode]]:

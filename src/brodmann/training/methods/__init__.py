@@ -30,7 +30,7 @@ class Setup:
 
     model: Any  # MultiTaskModel
     trained: nn.Module  # the model, or a module around it
-    options: Any  # training/options.py: Options
+    options: Any  # training/settings.py: Options
     steps: int
     world: int  # number of processes
     accelerator: Any

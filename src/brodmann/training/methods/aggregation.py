@@ -28,8 +28,8 @@ from brodmann.data.batches import Batch
 from brodmann.data.sampling.samplers import SAMPLERS
 from brodmann.errors import InputError, did_you_mean
 from brodmann.training.methods import Method, Setup
+from brodmann.training.settings import AGGREGATIONS
 
-AGGREGATIONS = ("upgrad", "pcgrad", "cagrad", "mgda")
 INSTALL = "pip install 'brodmann[torchjd]'"
 CAGRAD_RADIUS = 0.5  # c of Liu et al., as in their experiments
 

@@ -22,7 +22,6 @@ several tasks in one run.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Self
@@ -34,18 +33,21 @@ from torch.nn import functional
 from brodmann.data.batches import Batch
 from brodmann.data.encoding import IGNORED
 from brodmann.data.sampling.samplers import SAMPLERS, check_sampler
+from brodmann.data.schema import checked
 from brodmann.data.tasks import Task
 from brodmann.errors import InputError, did_you_mean
 from brodmann.models.backbone.anatomy import kept_heads
 from brodmann.models.multitask import MultiTaskModel, Outputs
 from brodmann.models.saving import weights_digest
 from brodmann.training.fit import fit
+from brodmann.training.method_settings import IAT, DistillationSettings
 from brodmann.training.methods import Method
-from brodmann.training.methods.iat import IAT
 from brodmann.training.methods.students import Student, check_teacher, make_student, teacher_layer
+from brodmann.training.settings import TrainingSettings
 
 SMALLEST = 1e-6  # of an attention probability, before its logarithm
 PHASES = ("layers", "prediction")
+USUAL = DistillationSettings()
 
 
 def distill(
@@ -53,9 +55,9 @@ def distill(
     tasks: Sequence[Task],
     student: Student,
     *,
-    layer_epochs: int = 2,
-    prediction_epochs: int = 3,
-    temperature: float = 1.0,
+    layer_epochs: int = USUAL.layer_epochs,
+    prediction_epochs: int = USUAL.prediction_epochs,
+    temperature: float = USUAL.temperature,
     seed: int = 0,
     folder: str | Path | None = None,
     **options: Any,
@@ -67,7 +69,9 @@ def distill(
     where it is as wide, otherwise with random weights. The options are those of `fit`;
     `specialize=IAT(...)` counts its share of the steps over both phases.
     """
-    sampling = options.get("sampling", "proportional")
+    asked = {"layer_epochs": layer_epochs, "prediction_epochs": prediction_epochs}
+    checked(DistillationSettings, {**asked, "temperature": temperature}, "distill")
+    sampling = options.get("sampling", TrainingSettings().sampling)
     check_sampler(sampling, options.get("sampling_parameters", {}))
     if SAMPLERS[sampling].by_example:
         raise InputError("distillation reads batches of one task: use another sampler")
@@ -103,7 +107,7 @@ def specialized_phase(special: IAT | None, layer_epochs: int, prediction_epochs:
             "the steps, expected no more than that"
         )
     # Rounded down, so that a whole number of steps stays one.
-    return replace(special, delta=math.floor(share * 10**12) / 10**12)
+    return special.model_copy(update={"delta": math.floor(share * 10**12) / 10**12})
 
 
 class Distillation(nn.Module, Method):
@@ -118,14 +122,13 @@ class Distillation(nn.Module, Method):
         student: MultiTaskModel,
         phase: str,
         *,
-        temperature: float = 1.0,
+        temperature: float = USUAL.temperature,
         seed: int = 0,
     ) -> None:
         super().__init__()
         if phase not in PHASES:
             raise InputError(f"unknown phase '{phase}'{did_you_mean(phase, PHASES)}")
-        if not temperature > 0:
-            raise InputError(f"temperature = {temperature}: expected a number above 0")
+        checked(DistillationSettings, {"temperature": temperature}, "distill")
         check_teacher(teacher)
         emptied = any(not all(kept_heads(bare)) for bare in teacher.bare_models())
         if phase == "layers" and emptied:

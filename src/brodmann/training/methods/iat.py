@@ -19,8 +19,6 @@ gradients reaches the next step.
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -29,78 +27,24 @@ from torch import Tensor
 
 from brodmann.data.batches import Batch
 from brodmann.data.tasks import Task
-from brodmann.errors import InputError, did_you_mean
+from brodmann.errors import InputError
 from brodmann.files import Array
 from brodmann.models.backbone.anatomy import bare_models, family_of, head_shape
 from brodmann.models.encoders import ARCHITECTURES, names_with
 from brodmann.models.heads.gates import head_gates
 from brodmann.models.heads.measure import example_probes, importance
 from brodmann.models.heads.removal import check_apart, check_removable, prune_heads
-from brodmann.models.heads.slices import (
-    PROJECTIONS,
-    HeadSlices,
-    gate_slices,
-    group_size,
-    head_slices,
-)
+from brodmann.models.heads.slices import HeadSlices, gate_slices, group_size, head_slices
 from brodmann.models.heads.trained_gates import gone_heads
 from brodmann.results import Head, HeadScores, share_of
 from brodmann.training import processes
+from brodmann.training.method_settings import IAT
 from brodmann.training.methods import Method, Setup
 from brodmann.training.output_heads import fitted_heads
 
-VARIANTS = ("important", "random", "ticket_share", "prune")
 MOMENTS = ("exp_avg", "exp_avg_sq", "momentum_buffer")  # of AdamW, of SGD
 FROZEN = "specialize: all attention is frozen, so no head can be trained"
 ALL_TASKS = "all tasks"  # under `prune` one choice of heads holds for every task
-
-
-@dataclass(frozen=True)
-class IAT:
-    """Settings of `fit(..., specialize=IAT(...))`.
-
-    Variants: `important`; `random`, as many heads drawn for every task; `ticket_share`, the
-    important heads of the pretrained model from the first step on (δ = 1; Ticket-Share); `prune`,
-    the least important α of all tasks together are switched off and the others trained on, and cut
-    out for good at the end.
-    """
-
-    alpha: float = 0.3
-    delta: float = 0.1
-    variant: str = "important"
-    examples: int | None = 1000  # a task, drawn from its training data
-    projections: str = "all"
-    strict: bool = True
-    fitted: bool = True  # output heads, where heads are chosen before the first step
-
-    def __post_init__(self) -> None:
-        for name in ("alpha", "delta"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-                raise InputError(f"{name} = {value!r}: expected a share from 0 to 1")
-        for name, known in (("variant", VARIANTS), ("projections", PROJECTIONS)):
-            value = getattr(self, name)
-            if value not in known:
-                raise InputError(f"unknown {name} '{value}'{did_you_mean(str(value), known)}")
-        if self.examples is not None and self.examples < 1:
-            raise InputError(f"examples = {self.examples}: expected at least 1")
-        if self.variant == "prune" and self.alpha == 1:
-            raise InputError("alpha = 1: variant 'prune' would switch every head off")
-
-    @property
-    def share(self) -> float:
-        """Of the steps that are specialized."""
-        return 1.0 if self.variant == "ticket_share" else self.delta
-
-    @property
-    def is_plain(self) -> bool:
-        if self.variant == "prune":
-            return self.alpha == 0 or self.share == 0
-        return self.alpha == 1 or self.share == 0
-
-    def switch(self, steps: int) -> int:
-        """How many ordinary steps come first, counted exactly."""
-        return int((1 - Fraction(str(self.share))) * steps)
 
 
 def check_trained_heads(settings: IAT, architecture: str, freeze: float | str, gates: str) -> None:
@@ -159,7 +103,7 @@ class Specialization(Method):
         self._gates = contextlib.ExitStack()
 
     def identity(self, *, shared_steps: bool) -> dict[str, Any]:
-        return {} if shared_steps else {"specialize": asdict(self.settings)}
+        return {} if shared_steps else {"specialize": self.settings.model_dump()}
 
     def is_active(self) -> bool:
         return self.heads is not None

@@ -1,0 +1,210 @@
+"""The configuration: one TOML file, checked whole before anything is loaded.
+
+Settings of methods come from the light modules beside them (`training/settings.py` and others), so
+that configuration and Python share every default and check; what belongs to a configuration alone
+is in `config/sections.py`. Only `pipeline` and the rooms above it see a whole configuration.
+"""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, field_validator
+
+from brodmann.config.overrides import RESULT_DOES_NOT_DEPEND_ON, apply_override, set_value
+from brodmann.config.sections import (
+    AdaptSection,
+    CompareSection,
+    DistillSection,
+    GridSection,
+    MetaSection,
+    OffSection,
+    StudySection,
+    TransferSection,
+)
+from brodmann.data.description import TaskDescription
+from brodmann.data.schema import Section, Seed, checked, parse_toml
+from brodmann.data.sources.readers import ENDINGS
+from brodmann.errors import InputError, did_you_mean
+from brodmann.files import digest
+from brodmann.measuring.measuring_settings import DissociationSettings, ImportanceSettings
+from brodmann.models.model_settings import ModelSettings
+from brodmann.training.method_settings import IAT
+from brodmann.training.settings import TrainingSettings
+
+__all__ = [
+    "RESULT_DOES_NOT_DEPEND_ON",
+    "AdaptSection",
+    "CompareSection",
+    "Config",
+    "DistillSection",
+    "GridSection",
+    "MetaSection",
+    "OffSection",
+    "StudySection",
+    "TransferSection",
+    "apply_override",
+    "checked_config",
+    "load_config",
+    "set_value",
+    "to_toml",
+]
+
+LONGEST_NAME = 180  # bytes: file systems take 255, and files beside the folder have longer names
+
+
+class Config(Section):
+    """A whole run."""
+
+    name: str = Field(description="name of the run and of its folder")
+    output: str = Field("runs", description="the run folder is output/name")
+    seed: Seed = Field(0, description="seed of weights, batches and draws of heads")
+    data_seed: Seed = Field(0, description="seed of divisions and draws of data")
+    data_dir: str | None = Field(None, description="folder that relative data paths start from")
+    threads: Annotated[int, Field(gt=0, le=1024)] | None = Field(
+        None, description="threads of the processor; default: torch's choice"
+    )
+    trackers: list[str] = Field(
+        default_factory=list, description="where to log to as well, e.g. tensorboard"
+    )
+    keep_checkpoints: bool = Field(
+        False, description="true: a finished run keeps its optimizer states, three times the model"
+    )
+    tasks: list[str | TaskDescription] = Field(
+        description="names of datasets, files that describe tasks, or tables"
+    )
+    model: ModelSettings = Field(default_factory=ModelSettings, description="the network")
+    training: TrainingSettings = Field(
+        default_factory=TrainingSettings, description="how it is trained"
+    )
+    specialize: IAT | None = Field(
+        None, description="train the last steps along the map of heads (IAT)"
+    )
+    off: OffSection | None = Field(None, description="heads that are off from the start")
+    map: ImportanceSettings = Field(
+        default_factory=ImportanceSettings, description="how head importance is measured"
+    )
+    dissociation: DissociationSettings = Field(
+        default_factory=DissociationSettings, description="how dissociation is measured"
+    )
+    grid: GridSection | None = Field(None, description="many runs: `brodmann grid`")
+    compare: CompareSection | None = Field(
+        None, description="ways of training side by side: `brodmann compare`"
+    )
+    transfer: TransferSection | None = Field(
+        None, description="few-shot transfer: `brodmann transfer`"
+    )
+    distill: DistillSection | None = Field(
+        None, description="a smaller student: `brodmann distill`"
+    )
+    adapt: AdaptSection | None = Field(
+        None, description="new tasks for a trained model: `brodmann adapt`"
+    )
+    meta: MetaSection | None = Field(None, description="meta-learning: `brodmann meta`")
+    study: StudySection | None = Field(None, description="any other kind of study")
+    recipe: dict[str, Any] | None = Field(
+        None, description="the paper's experiment that this configuration repeats"
+    )
+
+    @field_validator("name")
+    @classmethod
+    def _name_is_a_folder(cls, name: str) -> str:
+        if not name or not all(c.isalnum() or c in "_-." for c in name) or name.startswith("."):
+            raise ValueError("expected a folder name of letters, digits, '_', '-' and '.'")
+        if len(name.encode()) > LONGEST_NAME:
+            raise ValueError(f"expected a folder name of at most {LONGEST_NAME} bytes")
+        return name
+
+    @field_validator("tasks")
+    @classmethod
+    def _some_task(cls, tasks: list[Any]) -> list[Any]:
+        if not tasks:
+            raise ValueError("expected at least one task")
+        return tasks
+
+    @property
+    def folder(self) -> Path:
+        return Path(self.output) / self.name
+
+    def resolved(self) -> dict[str, Any]:
+        """Every setting with its value, as stored in the run folder; without what is not set, and
+        without a model where that of a trained run is taken."""
+        exclude = {"recipe"}
+        if self.adapt is not None and not self.model.model_fields_set:
+            exclude.add("model")
+        return self.model_dump(exclude_none=True, exclude_defaults=False, exclude=exclude)
+
+    def given_tasks(self) -> list[Any]:
+        """As they were written: names, or tables without what was left to its default."""
+        return [t if isinstance(t, str) else t.model_dump(exclude_unset=True) for t in self.tasks]
+
+    def portable(self) -> dict[str, Any]:
+        """All settings but where things stand on this machine."""
+        return {k: v for k, v in self.resolved().items() if k not in ("output", "data_dir")}
+
+    def fingerprint(self) -> str:
+        """Digest of what decides the result; output location and trackers are excluded."""
+        kept = {k: v for k, v in self.resolved().items() if k not in RESULT_DOES_NOT_DEPEND_ON}
+        return digest(kept)
+
+
+def load_config(path: Path, overrides: list[str] | None = None) -> tuple[Config, Path]:
+    """The configuration and the folder its relative data paths start from.
+
+    `path` is a TOML file, or the folder of a run that has one.
+    """
+    folder = None
+    if path.is_dir() and (path / "config.toml").is_file():
+        folder, path = path, path / "config.toml"
+    try:
+        values = parse_toml(path.read_text(encoding="utf-8-sig"))
+    except FileNotFoundError:
+        near = did_you_mean(path.name, sorted(other.name for other in path.parent.glob("*.toml")))
+        if "did you mean" in near:
+            raise InputError(f"{path}: no such file{near}") from None
+        raise InputError(
+            f"{path}: no such file; `brodmann init` writes one to start from"
+        ) from None
+    except IsADirectoryError:
+        raise InputError(f"{path}: is a folder without a run, expected a TOML file") from None
+    except ValueError as error:
+        if path.name.lower().endswith(ENDINGS):
+            raise InputError(
+                f"{path}: is a data file, expected a configuration (TOML) that names it: `brodmann "
+                "init` writes one to start from"
+            ) from None
+        raise InputError(f"{path}: not TOML: {error}") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+    for override in overrides or []:
+        apply_override(values, override)
+    if folder is not None:  # wherever it was moved to
+        values |= {"output": str(folder.resolve().parent), "name": folder.resolve().name}
+    return checked_config(values, str(path), path.parent)
+
+
+def checked_config(values: dict[str, Any], source: str, beside: Path) -> tuple[Config, Path]:
+    """Settings, named in messages by where they come from, with paths beside a folder."""
+    entries = values.get("tasks")
+    for place, entry in enumerate(entries if isinstance(entries, list) else []):
+        if isinstance(entry, dict):  # by itself: as part of a union its own problem would be lost
+            checked(TaskDescription, entry, f"{source}: tasks[{place}]")
+    config = checked(Config, values, source)
+    if config.dissociation.redraws and config.map.estimator == "iterative":
+        raise InputError(
+            f"{source}: dissociation.redraws = {config.dissociation.redraws}: cannot be combined "
+            "with map.estimator = 'iterative', which has no sums to redraw: set redraws = 0"
+        )
+    base = beside
+    if config.data_dir is not None:
+        base = beside / Path(config.data_dir).expanduser()
+        if not base.is_dir():
+            raise InputError(f"{source}: data_dir = '{config.data_dir}': no such folder")
+    # Stored with the run, so that its own config.toml finds the same files from anywhere.
+    config.data_dir = str(base.resolve())
+    return config, base
+
+
+def to_toml(values: dict[str, Any]) -> str:
+    import tomli_w
+
+    return tomli_w.dumps(values)

@@ -1,0 +1,169 @@
+"""Tables of a configuration that no method has for itself: what to run on what, and how often.
+
+The settings of methods are declared beside them. Where a table has some of both, its class
+inherits the method's settings; Python lists the last base's keys first.
+"""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field, field_validator
+
+from brodmann.data.schema import PositiveFloat, PositiveInt, PositiveShare, Section, Seed, Share
+from brodmann.models.model_settings import USUAL_HEAD, USUAL_START, NewHead
+from brodmann.training.meta.meta_settings import Meta
+from brodmann.training.method_settings import DistillationSettings
+
+Arm = Literal[
+    "single",
+    "multi",
+    "iat",
+    "random",
+    "ticket_share",
+    "prune",
+    "random_only",
+    "off_least",
+    "off_random",
+    "off_least_tuned",
+    "off_least_ticket_share",
+]
+
+
+def _check_distinct(values: list[Any]) -> None:
+    if len(set(values)) < len(values):
+        raise ValueError("one stands twice")
+
+
+class OffSection(Section):
+    """[off]: heads switched off before the first step, chosen by the map of a trained run."""
+
+    by: str = Field(description="run folder with a map of heads")
+    order: Literal["least", "random"] = Field(
+        "least", description="which heads: the least important, or random ones"
+    )
+    alpha: Share = Field(0.3, description="share of the heads, of all tasks together")
+    start: bool = Field(True, description="with that run's weights; false: the pretrained ones")
+    train: bool = Field(True, description="false: only switched off and scored")
+
+
+class TransferSection(Section):
+    """[transfer]: from trained models to the run's tasks with few examples."""
+
+    starts: dict[str, str] = Field(min_length=1, description="name → run folder or backbone")
+    examples: list[PositiveInt] = Field(
+        [4, 16, 32, 100], description="numbers of examples, in total, balanced"
+    )
+    shares: list[PositiveShare] = Field(
+        default_factory=list, description="shares of the training data, in proportion"
+    )
+    seeds: PositiveInt | list[PositiveInt] = Field(
+        30, description="trainings per amount, or one number for each amount"
+    )
+    epochs: PositiveInt = Field(20, description="passes over the few examples")
+    learning_rate: PositiveFloat = Field(2e-5, description="highest rate of every training")
+
+
+class TeacherAndStudent(Section):
+    """The two models of a distillation."""
+
+    teacher: str = Field(
+        description="run or model folder ({seed} is this run's seed), or a grid with such a run"
+    )
+    student: dict[str, Any] | str = Field(
+        min_length=1,
+        description="sizes, e.g. { num_hidden_layers = 3 }, or a checkpoint: hub id, folder, run",
+    )
+
+
+class DistillSection(DistillationSettings, TeacherAndStudent):
+    """[distill]: a small student of a trained run."""
+
+
+class AdaptSection(Section):
+    """[adapt]: new tasks for a trained model."""
+
+    start: str = Field(description="run or model folder")
+    like: str | dict[str, str] = Field(
+        USUAL_START,
+        description="a task of that model, random or xavier; or a table: new task → start",
+    )
+    head: NewHead = Field(
+        USUAL_HEAD, description="output heads: new ones, or copies of the start's"
+    )
+    frozen: bool = Field(False, description="train only what belongs to the new tasks alone")
+    free: bool | None = Field(None, description="train everything, also what the start had frozen")
+    shares: list[PositiveShare] | None = Field(
+        None, min_length=1, description="of the new tasks' training data, one training each"
+    )
+    train: bool = Field(True, description="false: zero-shot scores only")
+
+    @field_validator("shares")
+    @classmethod
+    def _distinct(cls, values: list[float] | None) -> list[float] | None:
+        _check_distinct(values or [])
+        return values
+
+
+class UnseenTasks(Section):
+    """The tasks that meta-training does not see."""
+
+    unseen: list[str] = Field(min_length=1, description="tasks kept for the test")
+    tuning: str | None = Field(None, description="a task of neither side, to choose the rate by")
+
+
+class MetaSection(Meta, UnseenTasks):
+    """[meta]: meta-learning over pairs of task and language."""
+
+    off: Share = Field(0.0, description="share of the heads to switch off, the least important")
+    off_before: Literal["testing", "training"] = Field(
+        "testing", description="when these heads are switched off"
+    )
+    against: list[Literal["pretrained", "multitask"]] = Field(
+        ["pretrained", "multitask"], description="starts to compare the meta-trained one with"
+    )
+    seeds: PositiveInt = Field(3, description="number of meta-trainings")
+    draws: PositiveInt = Field(20, description="support sets per unseen pair and seed")
+    shots: list[PositiveInt] = Field(
+        [16], min_length=1, description="sizes of the support sets of unseen pairs"
+    )
+    curve: list[Annotated[int, Field(ge=0, le=10**9)]] = Field(
+        [0, 1, 3, 10], min_length=1, description="numbers of steps after which pairs are scored"
+    )
+    rates: list[PositiveFloat] = Field(
+        [0.1], min_length=1, description="learning rates on unseen pairs; tuning chooses one"
+    )
+
+
+class StudySection(Section):
+    """[study]: a kind of study without a section of its own; further keys are that kind's."""
+
+    model_config = ConfigDict(extra="allow")
+    kind: str = Field(description="its name in STUDIES")
+
+
+class CompareSection(Section):
+    """[compare]: ways of training side by side."""
+
+    arms: list[Arm] = Field(
+        ["single", "multi", "iat"], min_length=2, description="ways of training to compare"
+    )
+    seeds: list[Seed] = Field(default_factory=list, description="default: the run's own seed")
+
+    @field_validator("arms", "seeds")
+    @classmethod
+    def _distinct(cls, values: list[Any]) -> list[Any]:
+        _check_distinct(values)
+        return values
+
+
+class GridSection(Section):
+    """[grid]: many runs from one configuration; every combination of what is listed."""
+
+    pairs: bool = Field(False, description="every pair of the tasks instead of all together")
+    groups: list[list[str]] | None = Field(None, description="names of tasks trained together")
+    cases: list[dict[str, Any]] = Field(
+        default_factory=list, description='settings that change together, {"model.freeze" = 0.5}'
+    )
+    vary: dict[str, list[Any]] = Field(
+        default_factory=dict, description="setting → its values, e.g. seed = [0, 1, 2]"
+    )
+    heads: bool = Field(True, description="map heads and dissociate; false: scores only")

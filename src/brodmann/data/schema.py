@@ -1,0 +1,199 @@
+"""Tables of settings: what every one of them checks, and one line for whatever is wrong with it.
+
+A `Section` is one table of a TOML file. `Settings` are a section that Python code also fills in, by
+keyword: configuration and Python share its defaults, its bounds and its answers to wrong values.
+"""
+
+import difflib
+import tomllib
+import types
+import typing
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, TypeVar
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from brodmann.errors import InputError, did_you_mean
+
+DEEPEST = 50  # tables in tables
+PositiveInt = Annotated[int, Field(gt=0, le=10**9)]
+PositiveFloat = Annotated[float, Field(gt=0)]
+Share = Annotated[float, Field(ge=0, le=1)]
+PositiveShare = Annotated[float, Field(gt=0, le=1)]
+Seed = Annotated[int, Field(ge=0, lt=2**31)]
+
+
+class Section(BaseModel):
+    """Keys that nobody declared are an error; numbers are not silently made from strings."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+    in_memory: ClassVar[tuple[str, ...]] = ()  # keys that may hold rows instead of a path
+
+
+class Settings(Section):
+    """A section for Python as well: immutable, and `InputError` says what is wrong with a keyword.
+
+    Tuples, mappings and NumPy's numbers become the lists, tables and numbers that they hold.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    def __init__(self, /, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise InputError(explain(error, type(self), type(self).__name__)) from None
+
+    # Inside another section pydantic validates in place, so that a message names the whole path.
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _plain_values(cls, values: Any) -> Any:
+        if not isinstance(values, Mapping):
+            return values
+        return {key: _plain(value) for key, value in values.items()}
+
+
+SectionType = TypeVar("SectionType", bound=Section)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    if isinstance(value, tuple):
+        return list(value)
+    return dict(value) if isinstance(value, Mapping) else value
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """TOML as a dict; whatever is wrong with it is a ValueError."""
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise ValueError("tables or lists are nested too deeply") from None
+
+
+def read_settings(path: Path) -> dict[str, Any]:
+    """The configuration that a run has stored."""
+    try:
+        return parse_toml(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: damaged ({error}): remove the folder, or restore it") from None
+
+
+def checked(section: type[SectionType], values: Mapping[str, Any], where: str) -> SectionType:
+    """`values` as a `section`, or one line: where, which key, what was found and expected."""
+    _check_no_nul(values, section.in_memory, where)
+    try:
+        return section.model_validate(values)
+    except ValidationError as error:
+        raise InputError(explain(error, section, where)) from None
+
+
+def _check_no_nul(values: Mapping[str, Any], in_memory: tuple[str, ...], where: str) -> None:
+    """No path and no name may hold a NUL: the system takes it for the end of the text."""
+    left: list[tuple[tuple[str, ...], Any]] = [
+        ((key,), value)
+        for key, value in values.items()
+        if isinstance(value, str) or key not in in_memory
+    ]
+    while left:
+        keys, value = left.pop()
+        if isinstance(value, str) and "\0" in value:
+            raise InputError(f"{where}: {'.'.join(keys)} = {value!r:.80}: holds a NUL character")
+        if len(keys) > DEEPEST:
+            raise InputError(f"{where}: {keys[0]}: tables or lists are nested too deeply")
+        if isinstance(value, dict):
+            left += [((*keys, str(key)), inner) for key, inner in value.items()]
+        elif isinstance(value, list):
+            left += [((*keys, str(place)), inner) for place, inner in enumerate(value)]
+
+
+def explain(error: ValidationError, section: type[BaseModel], where: str) -> str:
+    """One line for a validation error: where, which key, what was found and what was expected."""
+    # A union reports one problem per member: the deepest one is nearest to what the user meant.
+    problems = error.errors(include_url=False)
+    deepest = max(problems, key=lambda p: len(p["loc"]))
+    problem = next((p for p in problems if p["type"] == "extra_forbidden"), deepest)
+    path = _keys(problem["loc"])
+    key = ".".join(str(part) for part in path)
+    if problem["type"] == "extra_forbidden":
+        known = _keys_at(section, path[:-1])
+        elsewhere = _tables_with(section, str(path[-1]))
+        misspelt = difflib.get_close_matches(str(path[-1]), known, n=1, cutoff=0.85)
+        if elsewhere and not misspelt:
+            return f"{where}: unknown key '{key}'; did you mean {' or '.join(elsewhere)}?"
+        return f"{where}: unknown key '{key}'{did_you_mean(str(path[-1]), known)}"
+    if problem["type"] == "missing":
+        return f"{where}: the key '{key}' is missing"
+    found = problem["input"]
+    if isinstance(found, dict) and problem["type"] == "value_error" and _section_at(section, path):
+        place = f"{where}: {key}" if key else where  # keys that do not agree with each other
+        return f"{place}: {_sentence(problem['msg'])}"
+    shown = f"{found!r:.80}" if not isinstance(found, dict) else "a table"
+    same_place = [p for p in problems if _keys(p["loc"]) == path]  # one per member of a union
+    expected = " or ".join(dict.fromkeys(_sentence(p["msg"]) for p in same_place))
+    return f"{where}: {key} = {shown}: {expected}"
+
+
+def _sentence(message: str) -> str:
+    text = message.removeprefix("Value error, ")
+    return text[0].lower() + text[1:]
+
+
+def _keys(location: tuple[int | str, ...]) -> list[int | str]:
+    """Members of a union stand in a location by their type's name, which no user wrote."""
+    types_of_unions = ("str", "float", "int", "bool")
+    return [
+        part
+        for part in location
+        if isinstance(part, int)
+        or (part.isidentifier() and part.islower() and part not in types_of_unions)
+    ]
+
+
+def _keys_at(section: type[BaseModel], path: list[Any]) -> list[str]:
+    """The keys that the table at `path` knows."""
+    found = _section_at(section, path)
+    return [] if found is None else list(found.model_fields)
+
+
+def _section_at(section: type[BaseModel], path: list[Any]) -> type[BaseModel] | None:
+    """The section that the table at `path` has to be, or None where it may be any value."""
+    for part in path:
+        if isinstance(part, int):
+            continue
+        field = section.model_fields.get(part)
+        inner = (
+            next((t for t in _members(field.annotation) if _is_section(t)), None) if field else None
+        )
+        if inner is None:
+            return None
+        section = inner
+    return section
+
+
+def _tables_with(section: type[BaseModel], key: str) -> list[str]:
+    """Where a key has its place, as `'table.key'`: in tables of the section, or on its top."""
+    found = [f"'{key}' at the top level"] if key in section.model_fields else []
+    # Tables that every configuration has come before those that one may add.
+    tables = sorted(section.model_fields.items(), key=lambda item: item[1].default_factory is None)
+    for name, field in tables:
+        inner = next((t for t in _members(field.annotation) if _is_section(t)), None)
+        if inner is not None and name != "tasks" and key in inner.model_fields:
+            found.append(f"'{name}.{key}'")
+    return found
+
+
+def _members(annotation: Any) -> list[Any]:
+    origin = typing.get_origin(annotation)
+    if origin in (typing.Union, types.UnionType, list, dict, Annotated):
+        return [m for argument in typing.get_args(annotation) for m in _members(argument)]
+    return [annotation]
+
+
+def _is_section(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)

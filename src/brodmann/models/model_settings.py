@@ -1,0 +1,97 @@
+"""Settings of a model: `[model]` of a configuration, the keywords of `from_pretrained`, and the
+vocabularies that everything around a model shares.
+
+Imports no torch, so configurations load fast.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Self, get_args
+
+from pydantic import Field
+
+from brodmann.data.schema import Settings, Share
+
+SHORTEST = 8  # tokens: special ones and a few words
+OWN = "own"  # a resolved pooling: as the family's own head reads
+
+Attention = Literal["eager", "sdpa", "flash_attention_2", "flex_attention"]
+Gates = Literal["trained", "mask"]
+Granularity = Literal["example", "token"]
+NewHead = Literal["new", "like"]
+Pooling = Literal["auto", "pooler", "first", "mean"]
+Precision = Literal["float32", "bf16", "auto"]
+Projections = Literal["all", "qkv"]
+Start = Literal["random", "xavier"]
+
+GATES: tuple[str, ...] = get_args(Gates)
+NEW_HEADS: tuple[str, ...] = get_args(NewHead)
+PRECISIONS: tuple[str, ...] = get_args(Precision)
+STARTS: tuple[str, ...] = get_args(Start)  # of a new task, besides another task
+
+USUAL_START: Start = "random"
+USUAL_HEAD: NewHead = "new"
+
+
+class ModelSettings(Settings):
+    """[model]"""
+
+    backbone: str = Field(
+        default="builtin:minilm", description="hub id, folder, builtin:minilm or builtin:tiny"
+    )
+    architecture: str = Field(default="shared", description="how tasks share the encoder")
+    parameters: dict[str, Any] = Field(
+        default_factory=dict, description="parameters of the architecture"
+    )
+    freeze: Literal["encoder"] | Share = Field(
+        default=0.0,
+        description="share of the layers, from the bottom, that do not train; encoder: all of them",
+    )
+    output_heads: Literal["fitted"] | None = Field(
+        default=None,
+        description='fitted to convergence instead of trained; needs freeze = "encoder"',
+    )
+    max_length: Annotated[int, Field(ge=SHORTEST, le=10**9)] = Field(
+        default=128, description="tokens per text; longer texts are cut or read in windows"
+    )
+    stride: Annotated[int, Field(ge=0, le=10**9)] = Field(
+        default=32, description="tokens that neighbouring windows of a long text share"
+    )
+    dropout: Annotated[float, Field(ge=0, lt=1)] | None = Field(
+        default=None, description="every dropout of the backbone; default: its own"
+    )
+    attention: Attention | None = Field(
+        default=None, description="implementation of attention; default: transformers' choice"
+    )
+    gates: Gates | None = Field(default=None, description="on heads, saved with them")
+    pooling: Pooling = Field(default="auto", description="the vector that represents a text")
+
+
+@dataclass
+class Blueprint:
+    """What it takes to build the same model again, besides its weights and tasks."""
+
+    backbone: str
+    architecture: str
+    parameters: dict[str, Any]
+    max_length: int
+    stride: int
+    attention: str | None
+    freeze: float | str
+    seed: int
+    gates: str = ""  # none: also in models that were saved before there were gates
+    pooling: str = OWN  # resolved; older models read as their family's head does
+
+    @classmethod
+    def of(cls, settings: ModelSettings, *, pooling: str, seed: int) -> Self:
+        return cls(
+            backbone=settings.backbone,
+            architecture=settings.architecture,
+            parameters=settings.parameters,
+            max_length=settings.max_length,
+            stride=settings.stride,
+            attention=settings.attention,
+            freeze=settings.freeze,
+            seed=seed,
+            gates=settings.gates or "",
+            pooling=pooling,
+        )
