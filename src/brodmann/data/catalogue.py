@@ -11,11 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from brodmann.data import builtin
-from brodmann.data.sources.readers import Table
 from brodmann.errors import InputError, did_you_mean
 
 BUILTIN_SIZES = {"train": 2000, "validation": 500, "test": 500}
-MOST_GENERATED = 100_000  # a split, which takes up to 20 seconds
 COLUMNS: tuple[str, ...] = ("text", "text_pair", "label", "set", "choices", "choice_names")
 COLUMNS += ("question", "context", "answer", "answer_start", "aliases", "tokens", "tags")
 
@@ -60,6 +58,10 @@ class Entry:
 
     def named(self, language: str) -> str:
         return self.name if language == self.languages[0] else f"{self.name}:{language}"
+
+    def folder_in(self, base: Path, language: str) -> Path:
+        """Where the dataset is looked for in a folder of datasets."""
+        return base / self.folder.format(language=language)
 
     def train_size(self, language: str) -> int | None:
         """Official training rows, where known."""
@@ -181,6 +183,14 @@ def description(name: str, where: str) -> dict[str, Any]:
     return result
 
 
+def substitute(entry: Entry, language: str, base: Path) -> Entry | None:
+    """The entry whose folder is read in the place of this one's, where that is missing."""
+    if entry.instead is None or entry.folder_in(base, language).is_dir():
+        return None
+    other = entries()[entry.instead]
+    return other if other.folder_in(base, language).is_dir() else None
+
+
 def short_name(name: str) -> str:
     """`builtin/sentiment:es` → `sentiment:es`, `xtreme/xnli:en+es` → `xnli:en-es`."""
     return name.rpartition("/")[2].replace("+", "-")
@@ -188,23 +198,3 @@ def short_name(name: str) -> str:
 
 def is_generated(name: str) -> bool:
     return name.startswith("builtin/")
-
-
-def generate(
-    name: str, language: str, limit: int | dict[Any, int] | None, seed: int
-) -> dict[str, Table]:
-    """Splits of a built-in task, as large as `limit` asks for."""
-    asked = {"train": limit} if isinstance(limit, int) else dict(limit or {})
-    sizes = {split: asked.get(split) or size for split, size in BUILTIN_SIZES.items()}
-    if (most := max(sizes.values())) > MOST_GENERATED:
-        raise InputError(
-            f"{name}: limit = {most:,}: at most {MOST_GENERATED:,} examples per split are generated"
-        )
-    try:
-        made = builtin.generate(name.removeprefix("builtin/"), language, sizes=sizes, seed=seed)
-    except ValueError as error:
-        raise InputError(f"{name}: {error}") from None
-    return {
-        split: Table(f"{name} ({split})", rows, range(1, len(rows) + 1))
-        for split, rows in made.items()
-    }

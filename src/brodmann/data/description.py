@@ -9,10 +9,11 @@ from pydantic import Field, field_validator
 
 from brodmann.data.answers import AnswerRules
 from brodmann.data.schema import PositiveInt, Section
-from brodmann.data.sources.readers import SPLITS, Split
+from brodmann.data.sources.table import SPLITS, Split
 from brodmann.data.tag_schemes import TagScheme
 
 Columns = str | list[str]
+HUB_KEYS = ("hub", "hub_config", "hub_revision")
 
 
 class TaskDescription(Section):
@@ -81,6 +82,23 @@ class TaskDescription(Section):
     head: str | None = Field(
         None, min_length=1, description="an output head shared with tasks that name the same"
     )
+
+    @property
+    def has_files(self) -> bool:
+        """Whether the description says itself which files hold the rows."""
+        return any(getattr(self, key) is not None for key in self.in_memory)
+
+    @property
+    def asks_hub(self) -> bool:
+        """Whether the description names a dataset of the hub, or another form of one."""
+        return any(getattr(self, key) for key in HUB_KEYS)
+
+    def limit_of(self, split: str) -> int | None:
+        """`limit = 2000` is about the training examples; a table names the splits."""
+        if isinstance(self.limit, dict):
+            # validation_mismatched is limited as validation is
+            return {str(name): n for name, n in self.limit.items()}.get(split.partition("_")[0])
+        return self.limit if split == "train" else None
 
     @field_validator("labels")
     @classmethod

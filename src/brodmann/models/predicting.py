@@ -12,7 +12,7 @@ from brodmann.data.batches import evaluation_order, make_batch
 from brodmann.data.kinds import KINDS
 from brodmann.data.kinds.tokens import token_text
 from brodmann.data.sources.dataset_shapes import MissingFieldError, shaped
-from brodmann.data.sources.readers import from_memory, is_frame
+from brodmann.data.sources.table import from_memory, is_frame
 from brodmann.data.tasks import Example, TaskSpec
 from brodmann.errors import InputError
 

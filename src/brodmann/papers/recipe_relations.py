@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from brodmann.config import Config
+from brodmann.data.task_cache import TaskCache
+from brodmann.data.tasks import Task
 from brodmann.errors import InputError
 from brodmann.files import read_json
 from brodmann.measuring.relations import RELATIONS
@@ -19,20 +21,25 @@ def takes_training(ways: Collection[str]) -> bool:
 
 
 def related(
-    recipe: Recipe, config: Config, base: Path, report: Any, ways: tuple[str, ...]
+    recipe: Recipe,
+    config: Config,
+    base: Path,
+    report: Any,
+    ways: tuple[str, ...],
+    cache: TaskCache,
 ) -> dict[str, Any]:
     """By their data or by trainings of pairs; or between encoders that are trained first."""
     from brodmann.pipeline.evaluate import evaluate
     from brodmann.pipeline.relate import relate
-    from brodmann.pipeline.train import train
+    from brodmann.pipeline.train import tasks_of, train
     from brodmann.studies.pair_trainings import relate_pairs
 
     found: dict[str, Any] = {}
     suffix = "-paper" if config.name.endswith("-paper") else ""
     if any(RELATIONS[by].of == "run" for by in ways):
-        train(config, base, report)
+        train(config, base, report, cache=cache)
     if "covsim" in ways:
-        scores = evaluate(config, base, report)["splits"]["validation"]
+        scores = evaluate(config, base, report, cache=cache)["splits"]["validation"]
         found["scores"] = {task: entry["score"] for task, entry in scores.items()}
     if "single_trained" in recipe.needs:
         alone = read_json(Path(config.output) / f"single-trained{suffix}" / "metrics.json")
@@ -45,23 +52,25 @@ def related(
             found["dual"] = done_cells(dual)
     for by in ways:
         if RELATIONS[by].of == "trainings":
-            found[by] = relate_pairs(config, base, report, limit=0)  # a recipe has its own limits
+            # A recipe has its own limits.
+            found[by] = relate_pairs(config, base, report, limit=0, cache=cache)
         elif (measured := _measured_on_a_corpus(config, by)) is not None:
             found[by] = measured
             about = measured[by]["corpus"]
             count = min(measured[by]["examples"], about["sentences"])
             found.setdefault("notes", []).append(f"{by}: {count:,} sentences of {about['name']}")
         else:
-            found[by] = relate(config, base, report, by=by)
+            found[by] = relate(config, base, report, by=by, cache=cache)
     if "pairs" in ways:
         pairs = read_json(Path(config.output) / f"{config.name}-pairs" / "grid.json")
         found["cells"] = pairs["cells"]  # which tasks were hardly learnt
-        found["attention"] = _attention_maps(config, base, found["pairs"], recipe.attention)
+        tasks = tasks_of(config, base, cache)
+        found["attention"] = _attention_maps(config, tasks, found["pairs"], recipe.attention)
     return found
 
 
 def statistics_of(
-    recipe: Recipe, config: Config, base: Path, views: Collection[View]
+    recipe: Recipe, config: Config, base: Path, views: Collection[View], cache: TaskCache
 ) -> dict[str, Any]:
     """What the datasets hold and how large the models are, for the views that show it."""
     from brodmann.data.tasks import TaskSpec
@@ -75,7 +84,7 @@ def statistics_of(
                 "classes": None if task.spec.labels is None else len(task.spec.labels),
                 "train": task.sizes["train"],
             }
-            for task in tasks_of(config, base)
+            for task in tasks_of(config, base, cache)
         }
     if any(view.reader == "model_statistics" for view in views):
         found["models"] = {}
@@ -96,16 +105,15 @@ def _measured_on_a_corpus(config: Config, by: str) -> dict[str, Any] | None:
 
 
 def _attention_maps(
-    config: Config, base: Path, pairs: dict[str, Any], named: dict[str, list[str]]
+    config: Config, tasks: list[Task], pairs: dict[str, Any], named: dict[str, list[str]]
 ) -> dict[str, Any]:
     """Of a helpful and a harmful pair: every head's maps in the task's own model and in the pair's,
     by their mean cosine. They are those `named`, where their tasks are here, or else the pairs that
     help and harm most."""
     from brodmann.models.heads.attention_maps import attention_map_similarity
     from brodmann.models.multitask import MultiTaskModel
-    from brodmann.pipeline.train import tasks_of
 
-    tasks = {task.name: task for task in tasks_of(config, base)}
+    by_name = {task.name: task for task in tasks}
     names, matrix = pairs["tasks"], pairs["matrix"]
     gains = {
         (a, b): (matrix[i][j] + matrix[j][i]) / 2
@@ -130,7 +138,7 @@ def _attention_maps(
         pair = own.pop() if own else extreme(gains, key=gains.__getitem__)
         together = loaded(*pair)
         maps = {
-            name: attention_map_similarity(loaded(name), together, tasks[name]).tolist()
+            name: attention_map_similarity(loaded(name), together, by_name[name]).tolist()
             for name in pair
         }
         found[title] = {"gain": gains[pair], "maps": maps}

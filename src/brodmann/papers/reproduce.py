@@ -6,6 +6,7 @@ from typing import Any
 
 from brodmann.config import Config, apply_override, checked_config, set_value
 from brodmann.data.sources.named import FEWER
+from brodmann.data.task_cache import TaskCache
 from brodmann.errors import InputError, RunError
 from brodmann.files import provenance, read_json, write_json, write_text
 from brodmann.papers.readers import READERS, SHOW_DISSOCIATION
@@ -53,9 +54,11 @@ def reproduce(
     views = _that_can_be_made(views, config, report)
     given = any(override.startswith("data_dir=") for override in overrides)
     needless = all(view.reader == "model_statistics" for view in views)
-    notes = [] if needless else _read_data(config, base, given=given)
+    cache = TaskCache()
+    notes = [] if needless else _read_data(config, base, cache, given=given)
     ways = ways_of(recipe, views)
-    found = run_recipe(recipe, config, base, report, engine, retries, ways, views)
+    options = {"engine": engine, "retries": retries} if config.grid is not None else {}
+    found = run_recipe(recipe, config, base, report, ways, views, cache, options)
     notes += found.get("notes", [])
     failed = list(found.get("failed", ()))
     if failed and len(failed) == len(found["cells"]):
@@ -105,13 +108,13 @@ def limits(recipe: Recipe, scale: str, output: Path, overrides: list[str], limit
     return [f"tasks.{place}.limit={cut}" for place in range(len(tasks))]
 
 
-def _read_data(config: Config, base: Path, *, given: bool) -> list[str]:
+def _read_data(config: Config, base: Path, cache: TaskCache, *, given: bool) -> list[str]:
     """Where the data here are fewer than the official ones: it belongs to the table. Datasets by
     name need a folder or the hub: better said now than by every run."""
     from brodmann.pipeline.train import tasks_of
 
     try:
-        tasks = tasks_of(config, base)
+        tasks = tasks_of(config, base, cache)
     except InputError as error:
         raise InputError(str(error) if given else f"{error}; datasets: --data-dir FOLDER") from None
     return [note for task in tasks for note in task.notes if FEWER in note]
@@ -282,17 +285,16 @@ def run_recipe(
     config: Config,
     base: Path,
     report: Any,
-    engine: Engine | None,
-    retries: int,
     ways: tuple[str, ...],
     views: list[View],
+    cache: TaskCache,
+    options: dict[str, Any],
 ) -> dict[str, Any]:
-    """By the command that its configuration is for; what that command gives."""
+    """By the command that its configuration is for, with its options; what that command gives."""
     if recipe.statistics:
-        return statistics_of(recipe, config, base, views)
+        return statistics_of(recipe, config, base, views, cache)
     if recipe.relate:
-        return related(recipe, config, base, report, ways)
+        return related(recipe, config, base, report, ways, cache)
     study = study_of(config)
-    options = {"engine": engine, "retries": retries} if config.grid is not None else {}
-    result = study.run(config, base, report, **options)
+    result = study.run(config, base, report, cache=cache, **options)
     return {**result, **study.read_more(config, result)}

@@ -10,6 +10,7 @@ from brodmann.analysis.statistics import bootstrap_weights, percentile_interval,
 from brodmann.config import Config
 from brodmann.data.kinds import trivial_score
 from brodmann.data.outcomes import outcomes, resampled_scores
+from brodmann.data.task_cache import TaskCache
 from brodmann.data.tasks import Task, TaskSpec
 from brodmann.files import Array, write_arrays, write_json
 from brodmann.pipeline.run_folder import opened, timed, trained
@@ -21,11 +22,13 @@ OUTCOMES = "evaluation.npz"  # what every example contributed, for later resampl
 RESAMPLES = 1000
 
 
-def evaluate(config: Config, base: Path, report: Any) -> dict[str, Any]:
+def evaluate(
+    config: Config, base: Path, report: Any, *, cache: TaskCache | None = None
+) -> dict[str, Any]:
     from brodmann.training.processes import is_main, together
 
     trained(config)
-    tasks = tasks_of(config, base)
+    tasks = tasks_of(config, base, cache)
     with together(), opened(config, tasks, keep=True, main=is_main()) as folder:
         return evaluate_in(folder, config, tasks, report)
 

@@ -19,6 +19,7 @@ from brodmann.analysis.clusters import (
 from brodmann.analysis.relevance import Splitter
 from brodmann.config import Config
 from brodmann.data.corpus import Corpus, about_corpus, corpus_sentences, drawn_sentences
+from brodmann.data.task_cache import TaskCache
 from brodmann.data.tasks import Task
 from brodmann.errors import InputError
 from brodmann.files import Array, read_json, without_nan, write_json
@@ -42,6 +43,7 @@ def relate(
     voxels: Path | None = None,
     pieces: bool = False,
     corpus: Corpus | None = None,
+    cache: TaskCache | None = None,
 ) -> dict[str, Any]:
     """Measure, write and show one way of relating the tasks.
 
@@ -63,7 +65,7 @@ def relate(
     if relation.of == "run":
         trained(config)
     report("stage", {"text": "reading tasks"})
-    tasks = tasks_of(config, base)
+    tasks = tasks_of(config, base, cache)
     if len(tasks) < 2:
         raise InputError(f"{config.folder}: relations need at least two tasks")
     check_clusters(clusters, len(tasks))

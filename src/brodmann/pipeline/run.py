@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from brodmann.config import Config
+from brodmann.data.task_cache import TaskCache
 from brodmann.data.tasks import Task
 from brodmann.errors import InputError
 from brodmann.files import read_json
@@ -33,15 +34,16 @@ def run(
     branch_at: Sequence[float] = (),
     branch_from: Path | None = None,
     heads: bool = True,
+    cache: TaskCache | None = None,
 ) -> dict[str, Any]:
     """Train, evaluate, map, dissociate; what a program reads of them.
 
     `branch_at` and `branch_from` let runs share their first steps: see `fit`. Without `heads` it
-    ends after the evaluation.
+    ends after the evaluation. Runs that are given one `cache` read their tasks once.
     """
     from brodmann.training.processes import is_main, together, wait
 
-    tasks, model = prepare(config, base, report)
+    tasks, model = prepare(config, base, report, cache)
     with together(), opened(config, tasks, main=is_main()) as folder:
         train_in(folder, config, tasks, model, report, branch_at=branch_at, branch_from=branch_from)
         del model  # the stages below read the one that was kept

@@ -16,8 +16,8 @@ from brodmann.data import catalogue
 from brodmann.data.catalogue import Entry
 from brodmann.data.kinds import KINDS
 from brodmann.data.sources.dataset_shapes import shaped
-from brodmann.data.sources.named import Loading, raw_split
-from brodmann.data.sources.readers import Table
+from brodmann.data.sources.named import raw_split
+from brodmann.data.sources.table import Table
 from brodmann.errors import InputError, did_you_mean
 from brodmann.files import write_bytes
 
@@ -69,12 +69,11 @@ def submission(
             f"{model_folder}: the model has no task {', '.join(missing)}: the server takes only "
             "whole submissions (--partial writes those there are)"
         )
-    loading = Loading(base, seed=0)
     tests: dict[str, tuple[Table, list[Row]]] = {}
     for file in wanted:  # all test sets, before the first answer is computed
         entry = file.rows if isinstance(file.rows, Entry) else catalogue.find(file.rows)[0]
         try:
-            source, table = raw_split(entry, file.split, loading)
+            source, table = raw_split(entry, file.split, base)
             check_index(table, file)
             rows = [by_role(row, source, table.where(i)) for i, row in enumerate(table.rows)]
             read_inputs(model.spec(named[file.task]), rows)

@@ -7,6 +7,7 @@ from typing import Any
 
 from brodmann.config import Config, OffSection
 from brodmann.data.loading import load_tasks
+from brodmann.data.task_cache import TaskCache
 from brodmann.data.tasks import Task
 from brodmann.errors import InputError
 from brodmann.files import read_json
@@ -29,8 +30,10 @@ OTHER_COMMANDS = ("distill", "transfer", "adapt", "meta", "study")  # whose sect
 MANY_RUNS = ("grid", "compare")  # whose sections it passes over with a note
 
 
-def tasks_of(config: Config, base: Path) -> list[Task]:
-    return load_tasks(config.given_tasks(), base=base, seed=config.data_seed)
+def tasks_of(config: Config, base: Path, cache: TaskCache | None = None) -> list[Task]:
+    """The configuration's tasks; those that `cache` knows are not read again."""
+    load = load_tasks if cache is None else cache.load
+    return load(config.given_tasks(), base=base, seed=config.data_seed)
 
 
 def check_methods(config: Config, command: str = "run") -> None:
@@ -112,17 +115,19 @@ def is_trained(config: Config) -> bool:
     return model_damage(config.folder / "model") is None
 
 
-def train(config: Config, base: Path, report: Any) -> Path:
+def train(config: Config, base: Path, report: Any, *, cache: TaskCache | None = None) -> Path:
     """Train, or go on with what was stopped, or do nothing when the model is there."""
     from brodmann.training.processes import is_main, together
 
-    tasks, model = prepare(config, base, report)
+    tasks, model = prepare(config, base, report, cache)
     with together(), opened(config, tasks, main=is_main()) as folder:
         train_in(folder, config, tasks, model, report)
     return folder
 
 
-def prepare(config: Config, base: Path, report: Any) -> tuple[list[Task], Any]:
+def prepare(
+    config: Config, base: Path, report: Any, cache: TaskCache | None = None
+) -> tuple[list[Task], Any]:
     """Tasks, and the model unless it is trained: what can be wrong, before anything is written."""
     check_methods(config)
     for section in MANY_RUNS:
@@ -130,7 +135,7 @@ def prepare(config: Config, base: Path, report: Any) -> tuple[list[Task], Any]:
             text = f"[{section}] is not read here: `brodmann {section}` makes its runs"
             report("note", {"text": text})
     report("stage", {"text": "reading tasks"})
-    tasks = tasks_of(config, base)
+    tasks = tasks_of(config, base, cache)
     report("tasks", {"tasks": tasks})
     check_folder(config, tasks)
     if has_whole_model(config.folder, report):

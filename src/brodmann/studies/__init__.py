@@ -15,6 +15,7 @@ from brodmann.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
     from brodmann.config import Config
+    from brodmann.data.task_cache import TaskCache
     from brodmann.studies.plan.counting import Counted
 
 STUDIES: dict[str, str] = {  # in this order: a grid may be of adaptations, or of students
@@ -36,13 +37,16 @@ class Study:
     of_runs = False  # whether it is made of ordinary runs, each of which `run` could do alone
 
     def run(self, config: "Config", base: Path, report: Any, **options: Any) -> dict[str, Any]:
-        """Do what is not done yet; the result."""
+        """Do what is not done yet; the result. `cache` may hold tasks that were read before."""
         raise NotImplementedError
 
     def run_cell(
         self, config: "Config", base: Path, report: Any, *, heads: bool, **options: Any
     ) -> dict[str, Any]:
-        """Do it as a cell of a grid; `splits` with scores, and whatever the cell should keep."""
+        """Do it as a cell of a grid; `splits` with scores, and whatever the cell should keep.
+
+        Among the options is `cache`, which the cells share.
+        """
         raise NotImplementedError
 
     def runs(self, config: "Config") -> dict[str, "Config"]:
@@ -63,7 +67,9 @@ class Study:
     def check_plan(self, config: "Config") -> None:
         """Raise `InputError` if there is no plan for it."""
 
-    def measure(self, config: "Config", base: Path, report: Any, *, heads: bool) -> dict[str, Any]:
+    def measure(
+        self, config: "Config", base: Path, report: Any, *, heads: bool, cache: "TaskCache"
+    ) -> dict[str, Any]:
         """The plan of one cell, from some of its steps."""
         raise NotImplementedError
 

@@ -14,6 +14,7 @@ from brodmann.analysis.statistics import bootstrap_interval
 from brodmann.config import AdaptSection, Config, load_config
 from brodmann.data.draws.shares import with_share
 from brodmann.data.outcomes import outcomes, resampled_scores
+from brodmann.data.task_cache import TaskCache
 from brodmann.data.tasks import Task, TaskSpec
 from brodmann.errors import InputError
 from brodmann.files import Array, read_json, write_json
@@ -31,7 +32,9 @@ from brodmann.studies.plan.planning import plan_once
 FILE = "adaptation.json"
 
 
-def adapt(config: Config, base: Path, report: Any) -> dict[str, Any]:
+def adapt(
+    config: Config, base: Path, report: Any, *, cache: TaskCache | None = None
+) -> dict[str, Any]:
     """Zero-shot scores of every start, then (unless asked not to) training from the chosen one."""
     from brodmann.models.saving import weights_digest
     from brodmann.training.checkpoints.checkpoint import clear_checkpoints
@@ -43,7 +46,7 @@ def adapt(config: Config, base: Path, report: Any) -> dict[str, Any]:
     check_methods(config, "adapt")
     model = trained_model(section.start)
     report("stage", {"text": "reading tasks"})
-    tasks = tasks_of(config, base)
+    tasks = tasks_of(config, base, cache)
     report("tasks", {"tasks": tasks})
     fingerprint = weights_digest(model.state_dict())
     for task in tasks:
@@ -76,7 +79,7 @@ def adapt(config: Config, base: Path, report: Any) -> dict[str, Any]:
         report("zero-shot", {"result": result})
         if not section.train:
             return result
-        old = _old_tasks(Path(section.start), model, report)
+        old = _old_tasks(Path(section.start), model, report, cache)
         *smaller, largest = shares
         for share in smaller:
             if _percent(share) not in result.get("shares", {}):
@@ -162,7 +165,7 @@ def _zero_shot(
     }
 
 
-def _old_tasks(start: Path, model: Any, report: Any) -> list[Task]:
+def _old_tasks(start: Path, model: Any, report: Any, cache: TaskCache | None) -> list[Task]:
     """The trained model's own tasks, as its run read them.
 
     A start that was itself adapted has the tasks of its own start as well. Where the data of old
@@ -182,7 +185,7 @@ def _old_tasks(start: Path, model: Any, report: Any) -> list[Task]:
         seen.add(start.resolve())
         try:
             config, base = load_config(start)
-            read = tasks_of(config, base)
+            read = tasks_of(config, base, cache)
         except InputError as error:
             report("note", {"text": f"old tasks are not scored: {error}"})
             break
@@ -244,13 +247,15 @@ def _percent(share: float) -> str:
     return f"{100 * share:g} %"
 
 
-def _measured(config: Config, base: Path, report: Any) -> dict[str, Any]:
+def _measured(
+    config: Config, base: Path, report: Any, cache: TaskCache | None = None
+) -> dict[str, Any]:
     """[adapt]: every start scored, one training for every share of the data, and an evaluation."""
     section = config.adapt
     assert section is not None
     check_methods(config, "adapt")
     report("stage", {"text": "reading tasks"})
-    tasks = tasks_of(config, base)
+    tasks = tasks_of(config, base, cache)
     report("stage", {"text": f"loading {section.start}"})
     from brodmann.measuring.zero_shot import starts_alike
 
@@ -278,7 +283,7 @@ class Adapt(Study):
     def run_cell(
         self, config: Config, base: Path, report: Any, *, heads: bool, **options: Any
     ) -> dict[str, Any]:
-        found = adapt(config, base, report)
+        found = adapt(config, base, report, cache=options.get("cache"))
         kept = ("metrics", "head", "zero_shot", "shares", "old")
         return {
             "splits": found.get("scores", {"validation": {}}),
@@ -288,8 +293,10 @@ class Adapt(Study):
     def move_starts(self, values: dict[str, Any], moved: Callable[[str], str]) -> None:
         values["adapt"]["start"] = moved(values["adapt"]["start"])
 
-    def measure(self, config: Config, base: Path, report: Any, *, heads: bool) -> dict[str, Any]:
-        return _measured(config, base, report)
+    def measure(
+        self, config: Config, base: Path, report: Any, *, heads: bool, cache: TaskCache
+    ) -> dict[str, Any]:
+        return _measured(config, base, report, cache)
 
     def plan(
         self, config: Config, base: Path, report: Any, *, speed: float | None, heads: bool

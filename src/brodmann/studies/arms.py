@@ -14,6 +14,7 @@ from typing import Any
 
 from brodmann.config import Config
 from brodmann.data.schema import checked
+from brodmann.data.task_cache import TaskCache
 from brodmann.errors import InputError
 from brodmann.files import read_json
 from brodmann.pipeline.run import one_process, run
@@ -45,8 +46,12 @@ def run_arms(
     *,
     baseline: str | None = None,
     to: Path | None = None,
+    cache: TaskCache | None = None,
 ) -> dict[str, Any]:
-    """Train and measure what is not there yet, then compare with `multi` (or the first arm)."""
+    """Train and measure what is not there yet, then compare with `multi` (or the first arm).
+
+    All arms have the same tasks, which are read once.
+    """
     from brodmann.training.checkpoints.checkpoint import clear_branches
 
     if config.compare is None:
@@ -63,6 +68,7 @@ def run_arms(
         check_methods(arm_config(config, arm, seeds[0]))
     folders: dict[str, list[Path]] = {arm: [] for arm in arms}
     special = config.specialize or IAT()
+    cache = cache or TaskCache()
     for seed in seeds:
         shared = None
         for arm in sorted(arms, key=lambda arm: arm != "multi"):  # the others branch from it
@@ -75,6 +81,7 @@ def run_arms(
                 branch_at=[special.delta] if arm == "multi" else (),
                 branch_from=shared if arm in VARIANTS else None,
                 heads=arm != "single" and arm not in OFF,  # nothing to separate, or to choose
+                cache=cache,
             )
             if arm == "multi":
                 shared = settings.folder

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from brodmann.config import Config
+from brodmann.data.task_cache import TaskCache
 from brodmann.errors import InputError
 from brodmann.files import read_json, write_json
 from brodmann.models.model_settings import ModelSettings
@@ -19,7 +20,9 @@ FILE = "distillation.json"
 CELLS = "cells"  # beside a grid's folder: its runs
 
 
-def distill(config: Config, base: Path, report: Any) -> dict[str, Any]:
+def distill(
+    config: Config, base: Path, report: Any, *, cache: TaskCache | None = None
+) -> dict[str, Any]:
     """Train the student (or go on with it), score both, say what it costs and saves."""
     from brodmann.models.multitask import MultiTaskModel
     from brodmann.models.saving import weights_digest
@@ -36,7 +39,7 @@ def distill(config: Config, base: Path, report: Any) -> dict[str, Any]:
     if config.training.gradient_checkpointing:
         raise InputError("[distill]: gradient_checkpointing: a student takes its model as it is")
     report("stage", {"text": "reading tasks"})
-    tasks = tasks_of(config, base)
+    tasks = tasks_of(config, base, cache)
     report("tasks", {"tasks": tasks})
     source = teacher_folder(section.teacher, [task.name for task in tasks], config.seed)
     teacher = trained_model(source)
@@ -149,8 +152,9 @@ class Distill(Study):
     def run_cell(
         self, config: Config, base: Path, report: Any, *, heads: bool, **options: Any
     ) -> dict[str, Any]:
-        distill(config, base, report)
-        tasks = tasks_of(config, base)
+        cache = options.get("cache") or TaskCache()
+        distill(config, base, report, cache=cache)
+        tasks = tasks_of(config, base, cache)
         with opened(config, tasks) as folder:
             document = read_json(folder / "metrics.json")
             return measure_heads(folder, config, tasks, report, document, heads)

@@ -15,6 +15,7 @@ from typing import Any
 
 from brodmann.analysis.seed_groups import differences, over_seeds
 from brodmann.config import Config, to_toml
+from brodmann.data.task_cache import TaskCache
 from brodmann.errors import InputError
 from brodmann.files import locked, read_json, write_json, write_text
 from brodmann.pipeline.run import one_process
@@ -34,11 +35,13 @@ def run_grid(
     *,
     engine: Engine | None = None,
     retries: int = 0,
+    cache: TaskCache | None = None,
 ) -> Any:
     """Run what is not finished; the summary of all cells.
 
     `engine` runs cells elsewhere; cells that fail are tried again so many times. What is wrong with
-    a method, a backbone, a task or the engine is said before anything runs or is written.
+    a method, a backbone, a task or the engine is said before anything runs or is written. Cells
+    with the same tasks read them once, and not at all if `cache` knows them.
     """
     from brodmann.models.backbone.load import check_backbone
     from brodmann.training.checkpoints.checkpoint import clear_branches
@@ -58,10 +61,12 @@ def run_grid(
         check_backbone(backbone)
     branches = shared_beginnings(cells)
     works = []
-    for number, cell in enumerate(cells):
-        data = _data_fingerprints(cell.config, base)  # says what cannot be read
-        branch = branches.get(cell.fingerprint, Branch())
-        works.append(Work(cell, number, len(cells), folder, base, heads, data, branch))
+    cache = cache or TaskCache()
+    with cache.keeping_tables():
+        for number, cell in enumerate(cells):
+            data = _data_fingerprints(cell.config, base, cache)  # says what cannot be read
+            branch = branches.get(cell.fingerprint, Branch())
+            works.append(Work(cell, number, len(cells), folder, base, heads, data, branch, cache))
     waiting = [work for work in works if not work.is_finished()]
     with contextlib.ExitStack() as stack:
         execute = stack.enter_context((engine or in_order)(report)) if waiting else None
@@ -91,9 +96,9 @@ def run_grid(
         return summary
 
 
-def _data_fingerprints(config: Config, base: Path) -> dict[str, str]:
+def _data_fingerprints(config: Config, base: Path, cache: TaskCache) -> dict[str, str]:
     """Of the tasks as they are now."""
-    return {task.name: task.fingerprint() for task in tasks_of(config, base)}
+    return {task.name: task.fingerprint() for task in tasks_of(config, base, cache)}
 
 
 def summarised(folder: Path, cells: list[Cell]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from brodmann.config import Config, MetaSection
+from brodmann.data.task_cache import TaskCache
 from brodmann.data.tasks import Task
 from brodmann.errors import InputError, Interrupted, did_you_mean
 from brodmann.files import append_lines, read_json, read_lines, write_json, write_text
@@ -34,7 +35,9 @@ FILE = "meta.json"
 RATES = "rates.json"
 
 
-def meta(config: Config, base: Path, report: Any) -> dict[str, Any]:
+def meta(
+    config: Config, base: Path, report: Any, *, cache: TaskCache | None = None
+) -> dict[str, Any]:
     """Meta-train, train what it is compared with, adapt all of them to the unseen pairs."""
     from brodmann.models.backbone.anatomy import head_shape
     from brodmann.models.saving import is_model_folder
@@ -49,7 +52,7 @@ def meta(config: Config, base: Path, report: Any) -> dict[str, Any]:
     settings = Meta(**section.model_dump(include=set(Meta.model_fields)))
     _check(config, section)
     report("stage", {"text": "reading tasks"})
-    tasks = {task.name: task for task in tasks_of(config, base)}
+    tasks = {task.name: task for task in tasks_of(config, base, cache)}
     seen, unseen, tuning = divided(section, tasks)
     report("tasks", {"tasks": list(tasks.values())})
     for note in _unshared_heads(seen, [*unseen, *([] if tuning is None else [tuning])]):

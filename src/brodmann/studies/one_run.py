@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from brodmann.config import Config
+from brodmann.data.task_cache import TaskCache
 from brodmann.pipeline.run import run
 from brodmann.studies import Study
 from brodmann.studies.plan.counting import Counted, count_runs
@@ -22,15 +23,15 @@ class OneRun(Study):
     ) -> dict[str, Any]:
         return run(config, base, report, heads=heads, **options)
 
-    def measure(self, config: Config, base: Path, report: Any, *, heads: bool) -> dict[str, Any]:
-        return measured(config, base, report, heads=heads)
+    def measure(
+        self, config: Config, base: Path, report: Any, *, heads: bool, cache: TaskCache
+    ) -> dict[str, Any]:
+        return measured(config, base, report, heads=heads, cache=cache)
 
     def plan(
         self, config: Config, base: Path, report: Any, *, speed: float | None, heads: bool
     ) -> dict[str, Any]:
-        return plan_once(
-            config, report, speed, lambda: self.measure(config, base, report, heads=heads)
-        )
+        return plan_once(config, report, speed, lambda: measured(config, base, report, heads=heads))
 
     def count(self, config: Config, start: Config | None) -> Counted:
         return count_runs(config, [(config.name, config, True, 1.0)])

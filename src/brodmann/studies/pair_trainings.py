@@ -17,6 +17,7 @@ from brodmann.analysis.clusters import check_clusters
 from brodmann.analysis.relevance import improvement_matrix
 from brodmann.config import Config, to_toml
 from brodmann.data.schema import checked
+from brodmann.data.task_cache import TaskCache
 from brodmann.data.tasks import Task
 from brodmann.errors import InputError, RunError
 from brodmann.files import write_json, write_text
@@ -38,26 +39,23 @@ def relate_pairs(
     *,
     clusters: int | None = None,
     limit: int = LIMIT,
+    cache: TaskCache | None = None,
 ) -> dict[str, Any]:
     """Train what is not trained yet; relevance by eq. 4, with clusters. `limit` 0: all examples."""
     if limit < 0:
         raise InputError(f"limit = {limit}: expected a number of training examples, 0 for all")
-    tasks = tasks_of(config, base)
-    names = [task.name for task in tasks]
-    if len(names) < 2:
-        raise InputError("relations need at least two tasks")
-    check_clusters(clusters, len(names))
-    if not ARCHITECTURES[config.model.architecture].is_shared:
-        raise InputError(
-            f"--by pairs: architecture '{config.model.architecture}': what two tasks do to each "
-            "other shows where they share an encoder: use 'shared'"
-        )
-    check_folder(config, tasks)  # before hours of training
-    described_tasks = limited(config, tasks, limit)
-    for task, entry in zip(tasks, described_tasks, strict=True):
-        if limit and task.sizes["train"] > limit and _is_file(entry):
-            report("note", {"text": f"{task.name}: a task file is not cut: it has its own limit"})
-    summary = run_grid(pairs_grid(config, described_tasks), base, report)
+    cache = cache or TaskCache()
+    with cache.keeping_tables():
+        tasks = tasks_of(config, base, cache)
+        names = [task.name for task in tasks]
+        _check_pairs(config, tasks, clusters)
+        grid = pairs_grid(config, limited(config, tasks, limit))
+        for task, entry in zip(tasks, grid.tasks, strict=True):
+            if limit and task.sizes["train"] > limit and _is_file(entry):
+                text = f"{task.name}: a task file is not cut: it has its own limit"
+                report("note", {"text": text})
+        tasks_of(grid, base, cache)  # the limited tasks are drawn from the rows read above
+    summary = run_grid(grid, base, report, cache=cache)
     if summary["failed"]:
         every = len(summary["cells"])
         raise RunError(f"{len(summary['failed'])} of {every} trainings failed: run it again")
@@ -91,6 +89,19 @@ def relate_pairs(
         write_json(file, result)
         report("relevance", {"result": result, "file": file})
     return result
+
+
+def _check_pairs(config: Config, tasks: list[Task], clusters: int | None) -> None:
+    """Check all that can be wrong before hours of training."""
+    if len(tasks) < 2:
+        raise InputError("relations need at least two tasks")
+    check_clusters(clusters, len(tasks))
+    if not ARCHITECTURES[config.model.architecture].is_shared:
+        raise InputError(
+            f"--by pairs: architecture '{config.model.architecture}': what two tasks do to each "
+            "other shows where they share an encoder: use 'shared'"
+        )
+    check_folder(config, tasks)
 
 
 def pairs_grid(config: Config, tasks: list[Any]) -> Config:

@@ -8,6 +8,7 @@ from typing import Any
 
 from brodmann.analysis.comparison import over_seeds
 from brodmann.config import Config, to_toml
+from brodmann.data.task_cache import TaskCache
 from brodmann.data.tasks import Task
 from brodmann.errors import InputError
 from brodmann.files import (
@@ -34,7 +35,9 @@ FILE = "transfer.json"
 FIGURE = "learning_curve.svg"
 
 
-def transfer(config: Config, base: Path, report: Any) -> dict[str, Any]:
+def transfer(
+    config: Config, base: Path, report: Any, *, cache: TaskCache | None = None
+) -> dict[str, Any]:
     """Every start, task, amount and seed that is not there yet; then means, spreads and tests."""
     from brodmann.models.backbone.precision import computed_in
     from brodmann.models.saving import weights_digest
@@ -49,7 +52,7 @@ def transfer(config: Config, base: Path, report: Any) -> dict[str, Any]:
     amounts, seeds = _amounts(config)
     if any((config.folder / name).exists() for name in ("model", "checkpoints")):
         raise InputError(f"{config.folder}: holds a trained run: set another name")
-    tasks = tasks_of(config, base)
+    tasks = tasks_of(config, base, cache)
     report("tasks", {"tasks": tasks})
     folder = config.folder
     starts = {name: start_of(source, tasks, config) for name, source in section.starts.items()}

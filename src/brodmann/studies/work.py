@@ -8,10 +8,11 @@ import contextlib
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from brodmann.data.task_cache import TaskCache
 from brodmann.errors import BrodmannError, FolderBusyError, Interrupted
 from brodmann.files import read_json, read_log, wait_until_free, write_json
 from brodmann.pipeline import dissociate
@@ -31,6 +32,7 @@ class Work:
     heads: bool
     data: dict[str, str]
     branch: Branch
+    cache: TaskCache = field(default_factory=TaskCache)
 
     @property
     def path(self) -> Path:
@@ -187,6 +189,7 @@ def _run(work: Work, report: Any) -> dict[str, Any]:
                 heads=work.heads,
                 branch_at=branch.keep_at,
                 branch_from=branch.start,
+                cache=work.cache,
             )
         except FolderBusyError:
             report("note", {"text": f"{cell.label}: another grid is at it, waiting"})

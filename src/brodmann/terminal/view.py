@@ -10,7 +10,7 @@ from rich.live import Live
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from brodmann.data.sources.readers import SPLITS
+from brodmann.data.sources.table import SPLITS
 from brodmann.measuring.relations import RELATIONS, title_of
 from brodmann.reporting.adaptation import ALIKE
 from brodmann.results import parameters_in_words, rates_in_words

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import brodmann as bm
 from brodmann.data.draws.holdout import hold_out
-from brodmann.data.sources.readers import Table
+from brodmann.data.sources.table import Table
 
 TASKS: list[dict[str, Any]] = [
     {"name": "mood", "kind": "classification", "label": "mood"},

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from brodmann.data.sources.hub import read_hub
-from brodmann.data.sources.readers import from_memory, read_file, read_folder
+from brodmann.data.sources.readers import read_file, read_folder
+from brodmann.data.sources.table import from_memory
 from brodmann.errors import InputError
 
 ROWS = [{"text": 'a, "quoted" text', "label": "x"}, {"text": "two\nlines", "label": "y"}]

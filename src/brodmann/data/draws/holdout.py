@@ -19,9 +19,11 @@ import json
 import math
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from brodmann.data.sources.readers import Table
+from brodmann.data.sources.table import Table
+from brodmann.errors import InputError
 from brodmann.files import digest
 
 MOST_LABELS, MOST_NUMBERS = 8, 2  # columns that strata are made of
@@ -29,6 +31,42 @@ LABEL_WORDS = 5  # on average; longer cells are texts
 TENTHS = 10
 
 Value = tuple[str, str]  # a column, and what stands in it
+
+
+@dataclass(frozen=True)
+class Claim:
+    """The share of a table that a task holds out."""
+
+    table: object  # its identity: a claim may outlive the table
+    source: str
+    share: float
+    task: str
+
+
+class HeldOut:
+    """The rows that the tasks of one list hold out: of one table, all tasks the same."""
+
+    def __init__(self) -> None:
+        self.claims: list[Claim] = []
+        self._rows: dict[object, set[Any]] = {}
+
+    def rows(self, table: Table, share: float, seed: int, task: str) -> set[Any]:
+        """The held-out rows of the table that was read, by where they stand in their file."""
+        self.claim(Claim(table.identity, table.source, share, task))
+        if table.identity not in self._rows:
+            self._rows[table.identity] = hold_out(table, share, seed)
+        return self._rows[table.identity]
+
+    def claim(self, claim: Claim) -> None:
+        """Take note of a task's share; two tasks may not hold out different shares of a table."""
+        known = next((c.share for c in self.claims if c.table == claim.table), claim.share)
+        if known != claim.share:
+            raise InputError(
+                f"task '{claim.task}': validation_share = {claim.share:g}, but {known:g} for "
+                f"another task over {claim.source}: rows that judge one would train the other: "
+                "give both the same"
+            )
+        self.claims.append(claim)
 
 
 def hold_out(

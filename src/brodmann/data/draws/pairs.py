@@ -19,10 +19,49 @@ import random
 from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 
+from brodmann.data.resolving import SAME_CLASS, Request
+from brodmann.data.sources.table import Table, Tables
+from brodmann.data.tasks import Task
+from brodmann.errors import InputError
+
 Pair = tuple[int, int, bool]  # two places in the list of texts, and whether they share a class
 RING = 3  # texts that make a ring in which no pair stands twice
 SWAPS = 5  # a pair, on average, to mix the classes that meet
 TRIES = 20
+
+
+def pair_tables(base: Task, request: Request, seed: int) -> tuple[Tables, list[str]]:
+    """Pairs of the texts of `base`, split by split, and notes on texts that are in none.
+
+    `limit` chooses the texts that are paired: drawing from finished pairs would leave most of the
+    texts standing in one pair instead of two.
+    """
+    tables: Tables = {}
+    notes: list[str] = []
+    for split, examples in base.splits.items():
+        most = request.description.limit_of(split)
+        pairs = balanced_pairs([example["label"] for example in examples], seed, most)
+        if not pairs:
+            raise InputError(
+                f"{request.where}: pair_of: {split} has too few texts or classes for pairs, or a "
+                "limit below 4"
+            )
+        rows = [
+            {
+                "text": examples[one]["text"],
+                "text_pair": examples[two]["text"],
+                "label": SAME_CLASS[same],
+            }
+            for one, two, same in pairs
+        ]
+        tables[split] = Table(f"pairs of {base.name} ({split})", rows, range(1, len(rows) + 1))
+        if len(pairs) < len(examples):
+            limited = "" if most is None or most >= len(examples) else f" (limit {most:,})"
+            notes.append(
+                f"{request.name}: {len(pairs):,} pairs of {len(examples):,} {split} texts"
+                f"{limited}: the most in which every text stands twice and half share their class"
+            )
+    return tables, notes
 
 
 def balanced_pairs(classes: Sequence[Hashable], seed: int, most: int | None = None) -> list[Pair]:

@@ -15,16 +15,14 @@ from typing import Any
 
 from brodmann.data import catalogue
 from brodmann.data.catalogue import Entry
-from brodmann.data.sources.readers import Table, from_datasets
+from brodmann.data.sources.table import Table, Tables, from_datasets
 from brodmann.errors import InputError
 from brodmann.files import whole_folder, write_bytes
 
 PATIENCE = 5.0  # seconds until the hub must have answered that it is there
 
 
-def read_hub(
-    identifier: str, configuration: str | None, revision: str | None = None
-) -> dict[str, Table]:
+def read_hub(identifier: str, configuration: str | None, revision: str | None = None) -> Tables:
     """A dataset of the hub, or what the hub's cache on this machine holds of it."""
     import datasets
 
@@ -43,6 +41,18 @@ def read_hub(
             reason = " ".join(str(second).split())[:200]
             raise InputError(f"{source}: the copy in {cached} cannot be read: {reason}") from second
     return from_datasets(loaded, source)
+
+
+@contextlib.contextmanager
+def offline_hint() -> Iterator[None]:
+    """Add to a complaint about the hub how to work without it."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(
+            f"{error}; to work offline, write it once where the hub is in reach with `brodmann "
+            "tasks --fetch NAME --to DIR`, or with datasets' save_to_disk, and give the folder"
+        ) from error
 
 
 @contextlib.contextmanager
@@ -102,9 +112,7 @@ def _cached_snapshot(identifier: str, revision: str | None) -> Path | None:
     return Path(folder)
 
 
-def hub_tables(
-    entry: Entry, language: str, read_hub: Callable[..., dict[str, Table]] = read_hub
-) -> dict[str, Table]:
+def hub_tables(entry: Entry, language: str, read_hub: Callable[..., Tables] = read_hub) -> Tables:
     """The dataset's splits on the hub, with the training split of `train_of` or `translated`.
 
     `read_hub` may remember what it has read: six tasks of MRQA are one dataset.
@@ -132,7 +140,7 @@ def _split_of(tables: Mapping[str, Table], split: str, source: str) -> Table:
     return tables[split]
 
 
-def only_rows(tables: Mapping[str, Table], values: Mapping[str, str]) -> dict[str, Table]:
+def only_rows(tables: Mapping[str, Table], values: Mapping[str, str]) -> Tables:
     """Rows with these values, and the splits that have some; all where the column is missing."""
     kept = dict(tables)
     for column, value in values.items():
@@ -151,7 +159,7 @@ def fetch(entry: Entry, language: str, to: Path, report: Any = None) -> list[Pat
     if entry.generated or entry.hub is None:
         text = "it is generated" if entry.generated else "no copy on the hub is known"
         raise InputError(f"{entry.name}: nothing to fetch: {text}")
-    folder = to / entry.folder.format(language=language)
+    folder = entry.folder_in(to, language)
     tables = hub_tables(entry, language)
     with whole_folder(folder) as temporary:  # half a dataset would look like a whole one
         for split, table in tables.items():

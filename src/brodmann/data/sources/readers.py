@@ -1,4 +1,4 @@
-"""Rows from files, folders or Python objects, each row knowing where it stands.
+"""Rows from files and folders, each row knowing where it stands.
 
 CSV, TSV and JSON Lines are read here, not by `datasets`, which hides the number of a broken line.
 """
@@ -8,51 +8,20 @@ import difflib
 import gzip
 import io
 import json
-import math
 import zlib
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
+from brodmann.data.sources.table import Table, Tables, from_datasets, from_memory, plain
 from brodmann.errors import InputError
 
-Split = Literal["train", "validation", "test"]
-SPLITS: tuple[str, ...] = get_args(Split)
 TEXT_ENDINGS = (".csv", ".tsv", ".jsonl", ".json")
 NOT_DATA = ("dataset_infos.json", "dataset_info.json", "state.json", "manifest.json")
 UNPACKED, PACKED_TIMES = 100_000_000, 200  # bytes; texts are packed about 3 to 10 times
 ENDINGS = (*(f"{e}{z}" for e in TEXT_ENDINGS for z in ("", ".gz")), ".parquet")
-
-
-@dataclass
-class Table:
-    """The rows of one split; `lines[i]` is where row i stands in `source`."""
-
-    source: str
-    rows: list[dict[str, Any]]
-    lines: Sequence[Any]  # numbers; for rows from several files, whole descriptions
-    counted: str = "row"  # what `lines` counts: "line" of a text file, "row" elsewhere
-    label_names: dict[str, list[str]] = field(default_factory=dict)  # as the dataset states them
-    root: "Table | None" = None  # the table that was read, where this is a part or a form of it
-
-    def where(self, index: int) -> str:
-        if not self.counted:
-            return str(self.lines[index])
-        return f"{self.source} {self.counted} {self.lines[index]}"
-
-    def rows_of(self, kept: Sequence[int], rows: "list[dict[str, Any]] | None" = None) -> "Table":
-        """Some of the rows, or a new form of them, which remember where they came from."""
-        return replace(
-            self,
-            rows=[self.rows[i] for i in kept] if rows is None else rows,
-            lines=[self.lines[i] for i in kept],
-            root=self.root or self,
-        )
-
-    def columns(self) -> list[str]:
-        return list(dict.fromkeys(key for row in self.rows for key in row))
 
 
 def read_file(path: Path, encoding: str = "utf-8") -> Table:
@@ -77,9 +46,7 @@ def read_file(path: Path, encoding: str = "utf-8") -> Table:
     return Table(str(path), rows, lines, counted="line")
 
 
-def read_folder(
-    path: Path, encoding: str = "utf-8", wanted: Collection[str] = ()
-) -> dict[str, Table]:
+def read_folder(path: Path, encoding: str = "utf-8", wanted: Collection[str] = ()) -> Tables:
     """A folder of `<split>.<ending>` files, or one that `datasets` saved.
 
     Where some of the `wanted` splits are there, only those files are read; others are empty.
@@ -116,7 +83,7 @@ def split_files(path: Path) -> dict[str, Path]:
     return files
 
 
-def _read_saved(path: Path) -> dict[str, Table]:
+def _read_saved(path: Path) -> Tables:
     import datasets
 
     try:
@@ -128,45 +95,6 @@ def _read_saved(path: Path) -> dict[str, Table]:
         raise InputError(
             f"{path}: damaged: not what datasets' save_to_disk wrote ({reason})"
         ) from error
-
-
-def from_memory(source: Any, name: str) -> Table:
-    if is_frame(source):
-        records = source.to_dict("records")
-    elif isinstance(source, Mapping):
-        for key, values in source.items():
-            if not hasattr(values, "__len__") or isinstance(values, str):
-                raise InputError(f"{name}: column '{key}': expected a list, found {values!r:.60}")
-        lengths = {key: len(values) for key, values in source.items()}
-        if len(set(lengths.values())) > 1:
-            raise InputError(f"{name}: columns of different length: {lengths}")
-        keys = list(source)
-        records = [
-            dict(zip(keys, values, strict=True)) for values in zip(*source.values(), strict=True)
-        ]
-    elif isinstance(source, Sequence):
-        records = list(source)
-        for index, record in enumerate(records):
-            if not isinstance(record, Mapping):
-                raise InputError(
-                    f"{name} row {index + 1}: expected a dict of columns, "
-                    f"found {type(record).__name__}"
-                    + (" (one file a split)" if isinstance(record, str) else "")
-                )
-    else:
-        raise InputError(
-            f"{name}: expected a path, a list of dicts, a dict of lists or a DataFrame, "
-            f"found {type(source).__name__}"
-        )
-    if not records:
-        raise InputError(f"{name}: is empty, expected at least one example")
-    rows = [{str(k): plain(v) for k, v in record.items()} for record in records]
-    return Table(name, rows, range(1, len(rows) + 1))
-
-
-def is_frame(source: Any) -> bool:
-    """A pandas DataFrame, without importing pandas."""
-    return hasattr(source, "to_dict") and hasattr(source, "columns")
 
 
 def _near_file(path: Path) -> str:
@@ -332,33 +260,3 @@ def _read_parquet(path: Path) -> Table:
     if not rows:
         raise InputError(f"{path}: the file is empty, expected at least one example")
     return Table(str(path), rows, range(1, len(rows) + 1))
-
-
-def from_datasets(loaded: Any, source: str) -> dict[str, Table]:
-    import datasets
-
-    if isinstance(loaded, datasets.Dataset):
-        loaded = {"train": loaded}
-    tables = {}
-    for split, dataset in loaded.items():
-        names = {}
-        for column, feature in dataset.features.items():
-            inner = getattr(feature, "feature", feature)  # a list of class labels (token tags)
-            if isinstance(inner, datasets.ClassLabel):
-                names[column] = list(inner.names)
-        rows = dataset.to_list()
-        if not rows:
-            continue  # hub sets often carry an empty or unlabelled split; the others are enough
-        tables[str(split)] = Table(f"{source}/{split}", rows, range(1, len(rows) + 1), "row", names)
-    if not tables:
-        raise InputError(f"{source}: every split is empty")
-    return tables
-
-
-def plain(value: Any) -> Any:
-    """numpy's scalars and arrays as Python's own; NaN, NaT and NA are missing, not a text 'nan'."""
-    if hasattr(value, "tolist"):
-        value = value.tolist()
-    if isinstance(value, float) and math.isnan(value):
-        return None
-    return None if type(value).__name__ in ("NaTType", "NAType") else value

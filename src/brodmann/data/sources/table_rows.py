@@ -1,32 +1,42 @@
-"""Rows of a table, by role, as the examples of a task; every complaint names its row."""
+"""Check: the rows of a table, by role, as examples of a task; every complaint names its row."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from brodmann.data.draws.division import Split
-from brodmann.data.kinds import Kind
-from brodmann.data.sources.readers import Table
-from brodmann.data.tasks import TaskSpec, is_text
+from brodmann.data.resolving import Request
+from brodmann.data.sources.table import Table
+from brodmann.data.tasks import Example, TaskSpec, is_text
 from brodmann.errors import InputError, did_you_mean, listed_words
 
 
-def read_rows(
-    table: Table, spec: TaskSpec, kind: Kind, skip_unlabelled: bool, notes: list[str]
-) -> Split:
-    present = set(table.columns())
-    for role, column in spec.columns.items():
-        for single in [column] if isinstance(column, str) else column:
-            if single not in present:
-                raise InputError(
-                    f"{table.source}: task '{spec.name}' needs the column '{single}' ({role}), "
-                    f"found {listed_words(sorted(present))}{_hint(single, present)}"
-                )
+@dataclass
+class Split:
+    """Examples with the rows they come from."""
+
+    table: Table
+    rows: list[int]
+    examples: list[Example]
+
+    def where(self, index: int) -> str:
+        return self.table.where(self.rows[index])
+
+    def only(self, indices: Sequence[int]) -> "Split":
+        return Split(
+            self.table, [self.rows[i] for i in indices], [self.examples[i] for i in indices]
+        )
+
+
+def check_rows(table: Table, spec: TaskSpec, request: Request, notes: list[str]) -> Split:
+    """The examples of one split, without the unlabelled ones if these may be skipped."""
+    kind = request.kind
+    _check_columns(table, spec)
     split = Split(table, [], [])
     for index, row in enumerate(table.rows):
         by_role = {role: _cell(row, column, role) for role, column in spec.columns.items()}
         target = kind.TARGETS[0]
         if _missing(by_role[target], spec):
-            if skip_unlabelled:
+            if request.description.skip_unlabelled:
                 continue
             raise InputError(
                 f"{table.where(index)}: task '{spec.name}': the {target} is empty "
@@ -40,6 +50,7 @@ def read_rows(
         except InputError as error:
             raise InputError(f"{table.where(index)}: task '{spec.name}': {error}") from None
         split.rows.append(index)
+    _add_languages(split)
     if not split.rows:
         raise InputError(f"{table.source}: task '{spec.name}': no row has a label")
     blank = sum(not str(example.get("text", "-")).strip() for example in split.examples)
@@ -49,6 +60,26 @@ def read_rows(
         skipped = len(table.rows) - len(split.rows)
         notes.append(f"{spec.name}: {skipped:,} rows without a label left out of {table.source}")
     return split
+
+
+def _check_columns(table: Table, spec: TaskSpec) -> None:
+    present = set(table.columns())
+    for role, column in spec.columns.items():
+        for single in [column] if isinstance(column, str) else column:
+            if single not in present:
+                raise InputError(
+                    f"{table.source}: task '{spec.name}' needs the column '{single}' ({role}), "
+                    f"found {listed_words(sorted(present))}{_hint(single, present)}"
+                )
+
+
+def _add_languages(split: Split) -> None:
+    """In a union of languages every example knows its own, and the row it is a translation of."""
+    if split.table.counted:
+        return
+    for example, row in zip(split.examples, split.rows, strict=True):
+        found = split.table.rows[row]
+        example |= {key: found[key] for key in ("language", "parallel") if key in found}
 
 
 def _check_whole_characters(value: Any, role: str) -> None:

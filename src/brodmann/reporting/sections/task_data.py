@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from brodmann.data.sources.readers import SPLITS
+from brodmann.data.sources.table import SPLITS
 from brodmann.reporting.blocks import Code, Fold, Items, Section, Table, Words, counted
 from brodmann.reporting.record import Record, Study
 from brodmann.results import parameters_in_words

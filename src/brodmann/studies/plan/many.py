@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from brodmann.config import Config
+from brodmann.data.task_cache import TaskCache
 from brodmann.files import digest, write_json
 from brodmann.studies import study_of
 from brodmann.studies.plan.counting import Run
@@ -29,12 +30,13 @@ def plan_many(
         report("plan of many", {"plan": _with_times(before, took_each), "file": None})
         return before
     known: dict[str, dict[str, Any]] = {}
-    cells = []
+    cells, cache = [], TaskCache()
     for label, settings, heads, share in runs:
         kept = {k: v for k, v in settings.resolved().items() if k not in ("seed", "name", "output")}
         key = digest(kept, heads)
         if key not in known:
-            known[key] = study_of(settings).measure(settings, base, report, heads=heads)
+            study = study_of(settings)
+            known[key] = study.measure(settings, base, report, heads=heads, cache=cache)
         found = known[key]
         cell: dict[str, Any] = {
             "label": label,

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from brodmann.config import Config, load_config
+from brodmann.data.task_cache import TaskCache
 from brodmann.data.tasks import Task
 from brodmann.errors import InputError
 from brodmann.files import provenance, read_json, read_log, write_json
@@ -50,7 +51,9 @@ def check_speed(speed: float | None) -> None:
         raise InputError(f"speed = {speed}: expected operations a second, above 0")
 
 
-def measured(config: Config, base: Path, report: Any, *, heads: bool) -> dict[str, Any]:
+def measured(
+    config: Config, base: Path, report: Any, *, heads: bool, cache: TaskCache | None = None
+) -> dict[str, Any]:
     """The plan of one run, from a calibration on this machine."""
     if config.training.sharding is not None:
         report("note", {"text": "planned as one process: shares of a model need less memory each"})
@@ -58,7 +61,7 @@ def measured(config: Config, base: Path, report: Any, *, heads: bool) -> dict[st
         config = config.model_copy(update={"training": training})
     check_methods(config)
     report("stage", {"text": "reading tasks"})
-    tasks = tasks_of(config, base)
+    tasks = tasks_of(config, base, cache)
     report("stage", {"text": f"loading {config.model.backbone}"})
     return plan_of_run(config, build_model(config, tasks), tasks, report, heads=heads)
 
