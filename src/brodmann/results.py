@@ -15,7 +15,6 @@ from brodmann.files import Array, read_json, write_json
 Head = tuple[int, int]  # (layer, head), counted from 0
 USED = 0.5  # points: a conditioning whose worth lies below this for sure is hardly used
 PARTS = 10  # that importance is summed up over, so that its examples can be redrawn
-LOWER_IS_BETTER = ("mean_squared_error",)  # metrics that are errors
 VERDICTS = {  # and findings of a pair of tasks, in words
     "double-distinct": "double dissociation, distinct",
     "double": "double dissociation",

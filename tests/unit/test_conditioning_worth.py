@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 import brodmann as bm
-from brodmann.data.outcomes import outcomes
+from brodmann.data.kinds import outcomes
 from brodmann.pipeline.evaluate import worth_of_knowing
 from brodmann.results import conditioning_in_words
 

@@ -42,11 +42,10 @@ from brodmann.analysis.statistics import (
     unseen_share,
     weights_in_pieces,
 )
-from brodmann.data.outcomes import resampled_scores
+from brodmann.data.kinds import lower_is_better, resampled_scores
 from brodmann.data.tasks import TaskSpec
 from brodmann.errors import InputError
 from brodmann.files import Array
-from brodmann.results import LOWER_IS_BETTER
 
 RESAMPLES = 10_000
 ENOUGH_FOR_BOOTSTRAP = 5  # seeds: below, the papers' test says nothing at all
@@ -152,7 +151,7 @@ def compare(
         for arm, scores in _resampled(arms, task, resamples, seed + place).items():
             means[arm][task] = scores
     specs = arms[baseline][0].specs
-    errors = {task for task in names if specs[task].metric in LOWER_IS_BETTER}
+    errors = {task for task in names if lower_is_better(specs[task].metric)}
     # An error does not add up with scores: the average is over the other tasks, if there are some.
     averaged = [task for task in names if task not in errors] or names
     found: dict[str, Any] = {}

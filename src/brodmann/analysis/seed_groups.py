@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from brodmann.analysis.statistics import difference_over_seeds, mean_and_spread
-from brodmann.results import LOWER_IS_BETTER, mean_dissociation, reasons_in_words
+from brodmann.data.kinds import lower_is_better
+from brodmann.results import mean_dissociation, reasons_in_words
 
 Row = Mapping[str, Any]  # what a grid keeps of one run
 
@@ -72,7 +73,7 @@ def differences(groups: Mapping[str, Sequence[Row]]) -> list[dict[str, Any]]:
 def _paired(pairs: Sequence[tuple[Row, Row]]) -> dict[str, Any]:
     entries = [[row["splits"]["validation"] for row in pair] for pair in pairs]
     tasks = list(entries[0][0])
-    scored = [t for t in tasks if entries[0][0][t]["metric"] not in LOWER_IS_BETTER] or tasks
+    scored = [t for t in tasks if not lower_is_better(entries[0][0][t]["metric"])] or tasks
 
     def score(names: Sequence[str], side: int) -> list[float]:
         return [float(np.mean([pair[side][name]["score"] for name in names])) for pair in entries]

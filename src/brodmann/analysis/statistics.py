@@ -29,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from brodmann.data.outcomes import resampled_scores
+from brodmann.data.kinds import metric_of
 from brodmann.data.tasks import TaskSpec
 from brodmann.errors import InputError
 from brodmann.files import Array
@@ -39,8 +39,6 @@ SIGNIFICANT = 0.05
 LARGEST_WEIGHTS = 5_000_000  # numbers held at once: 40 MB
 FEWEST_DRAWS = 20  # with fewer a permutation p-value is never below 0.05
 FEWEST_SEEDS = 3  # with two, Student's t has one degree of freedom and finds next to nothing
-PROPORTIONS = ("accuracy", "exact_match")  # where an example counts 1 or 0
-LOWEST = {"matthews": -1.0, "pearson": -1.0, "spearman": -1.0, "r2": -1.0}  # other scores: 0
 SMALLEST = 1e-12  # differences below it are rounding
 EVERY_SIGN = 12  # differences: up to so many, all 2^n signs are tried
 
@@ -99,11 +97,12 @@ def score_interval(
     would move the score is not in it. An error without variation has no interval.
     """
     examples = len(values)
-    score = float(resampled_scores(values, np.ones((1, examples)), spec)[0])
-    if spec.metric in PROPORTIONS and values.shape[1] == 1 and set(np.unique(values)) <= {0, 1}:
+    metric = metric_of(spec)
+    score = metric.whole(values)
+    if metric.proportion and values.shape[1] == 1 and set(np.unique(values)) <= {0, 1}:
         return list(wilson_interval(score, examples, level))
     low, high = bootstrap_interval(
-        lambda weights: resampled_scores(values, weights, spec),
+        lambda weights: metric.resampled(values, weights),
         examples,
         resamples=resamples,
         seed=seed,
@@ -111,7 +110,7 @@ def score_interval(
     )
     if high - low > SMALLEST:
         return [low, high]
-    lowest = LOWEST.get(spec.metric, 0.0)
+    lowest = metric.lowest
     if not lowest <= score <= 1:
         return None
     ends = wilson_interval((score - lowest) / (1 - lowest), examples, level)

@@ -19,6 +19,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
+from brodmann.data.tasks import Example
+
 ENGLISH = r"\b(a|an|the)\b"
 # As MLQA's script has them; Hindi and Chinese have none. In Arabic it takes the two letters of the
 # article away wherever they stand, also inside a word.
@@ -31,6 +33,19 @@ ARTICLES = {
 }
 SQUAD_MARKS = set(string.punctuation)
 AnswerRules = Literal["squad", "mlqa"]
+
+
+def right_answers(example: Example) -> list[str]:
+    """What an answer is compared with: aliases, which need not be in the context, or the spans."""
+    return list(example.get("aliases") or (text for text, _ in example["answers"]))
+
+
+def right_choices(example: Example) -> list[int]:
+    return list(example.get("right", [example["label"]]))
+
+
+def choice_words(example: Example) -> list[str]:
+    return list(example.get("choice_names") or example["choices"])
 
 
 class AnswerScore(NamedTuple):

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from brodmann.data.kinds.choice import right_choices
+from brodmann.data.answers import right_choices
 from brodmann.data.tasks import Task
 from brodmann.files import Array
 

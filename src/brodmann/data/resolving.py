@@ -1,6 +1,6 @@
 """Resolve: a description with its named task filled in, checked before any data are read."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -9,6 +9,7 @@ from brodmann.data import catalogue
 from brodmann.data.catalogue import COLUMNS
 from brodmann.data.description import HUB_KEYS, TaskDescription
 from brodmann.data.kinds import KINDS, Kind
+from brodmann.data.metrics import Metric
 from brodmann.data.schema import checked, parse_toml
 from brodmann.data.sources.dataset_shapes import MAKES, SHAPES
 from brodmann.data.sources.table import SPLITS
@@ -127,7 +128,7 @@ def _check_columns(task: TaskDescription, kind: Kind, where: str) -> None:
             raise InputError(f"{where}: {role} = []: expected the name of a column")
 
 
-def _check_metrics(task: TaskDescription, known: Sequence[str], where: str) -> None:
+def _check_metrics(task: TaskDescription, known: Mapping[str, Metric], where: str) -> None:
     made = MAKES.get(task.shape or "", ())
     without_sets = task.kind == "classification" and task.set is None and "set" not in made
     for metric in ([task.metric] if task.metric is not None else []) + (task.metrics or []):
@@ -137,9 +138,12 @@ def _check_metrics(task: TaskDescription, known: Sequence[str], where: str) -> N
             possible = [name for name in known if name != "exact_match" or not without_sets]
             raise InputError(f"{where}: unknown metric '{metric}'{did_you_mean(metric, possible)}")
     primary = task.metric or (task.metrics[0] if task.metrics else None)
-    if primary == "mean_squared_error":
-        raise InputError(f"{where}: metric = 'mean_squared_error': the primary metric must be one "
-                         "where higher is better, for example 'r2'")  # fmt: skip
+    if primary is not None and known[primary].lower_is_better:
+        better = [name for name, metric in known.items() if not metric.lower_is_better]
+        raise InputError(
+            f"{where}: metric = '{primary}': the primary metric must be one where higher is "
+            f"better, for example '{better[-1]}'"
+        )
 
 
 def _check_sources(task: TaskDescription, where: str) -> None:

@@ -54,8 +54,7 @@ def settle(
     """The specification with what is found in the examples: labels, values, metrics."""
     description, kind = request.description, request.kind
     spec = kind.settle(spec, {split: part.examples for split, part in splits.items()})
-    usual = "accuracy" if spec.scheme == "words" else kind.METRICS[0]
-    primary = description.metric or (description.metrics or [usual])[0]
+    primary = description.metric or (description.metrics or [kind.primary(spec)])[0]
     shown = (primary, *(m for m in description.metrics or [] if m != primary))
     spec = replace(spec, metric=primary, metrics=shown)
     if spec.scheme == "words" and any(metric.startswith("entity_") for metric in shown):

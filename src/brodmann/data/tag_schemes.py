@@ -64,3 +64,20 @@ def loose_beginnings(tags: Sequence[str]) -> int:
         tag.startswith("I-") and (place == 0 or tags[place - 1][2:] != tag[2:])
         for place, tag in enumerate(tags)
     )
+
+
+def entities(tags: Sequence[str]) -> list[tuple[str, int, int]]:
+    """(label, first word, last word) of every entity, read as conlleval and seqeval do.
+
+    An `I-X` after `O` or after another label begins an entity of its own.
+    """
+    found: list[tuple[str, int, int]] = []
+    start, current = 0, ""
+    for place, tag in enumerate([*tags, "O"]):
+        prefix, label = ("O", "") if tag == "O" else (tag[0], tag[2:])
+        if current and (prefix != "I" or label != current):
+            found.append((current, start, place - 1))
+            current = ""
+        if prefix != "O" and not current:
+            start, current = place, label
+    return found

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from brodmann.data.outcomes import outcomes, resampled_scores
+from brodmann.data.kinds import outcomes, resampled_scores
 from brodmann.data.tasks import Task
 from brodmann.files import Array, write_arrays
 from brodmann.results import Head

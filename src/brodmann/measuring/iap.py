@@ -22,14 +22,14 @@ from brodmann.analysis import dissociation as formulas
 from brodmann.analysis.null import exchanged, exchanges_needed, null_distribution
 from brodmann.analysis.redraws import USUAL_REDRAWS, redrawn, redrawn_dissociation
 from brodmann.analysis.statistics import FEWEST_DRAWS, random_draw_p_value
-from brodmann.data.kinds import trivial_score
+from brodmann.data.kinds import lower_is_better, trivial_score
 from brodmann.data.schema import checked
 from brodmann.data.tasks import Task
 from brodmann.errors import InputError
 from brodmann.measuring.dissociation_intervals import dissociation_intervals
 from brodmann.measuring.head_outcomes import HeadOutcomes, Progress
 from brodmann.measuring.measuring_settings import DissociationSettings
-from brodmann.results import LOWER_IS_BETTER, Dissociation, Head, HeadScores, share_of
+from brodmann.results import Dissociation, Head, HeadScores, share_of
 
 USUAL = DissociationSettings()
 
@@ -211,7 +211,7 @@ def _lower_is_better(tasks: Sequence[Task]) -> dict[int, str]:
     return {
         i: f"lower is better for its metric {task.spec.metric}"
         for i, task in enumerate(tasks)
-        if task.spec.metric in LOWER_IS_BETTER
+        if lower_is_better(task.spec.metric)
     }
 
 
@@ -224,7 +224,7 @@ def _undertrained(
     """Task → why it is hardly trained. An error is no score: there the loss alone counts."""
     found = {}
     for task, score, guess in zip(tasks, base, trivial, strict=True):
-        if task.spec.metric in LOWER_IS_BETTER:
+        if lower_is_better(task.spec.metric):
             score, guess = 1.0, 0.0
         reason = formulas.undertrained(score, guess, *losses.get(task.name, (None, None)))
         if reason is not None:

@@ -12,13 +12,12 @@ import torch
 
 from brodmann.data.batches import Batch, evaluation_order, make_batch
 from brodmann.data.encoding import Encoded
-from brodmann.data.kinds import KINDS
+from brodmann.data.kinds import KINDS, every_score, lower_is_better
 from brodmann.data.tasks import Example, Task
 from brodmann.errors import InputError, did_you_mean
 from brodmann.files import Array
 from brodmann.models.backbone.precision import autocast
 from brodmann.models.multitask import MultiTaskModel
-from brodmann.results import LOWER_IS_BETTER
 
 Progress = Callable[[int], None]  # called with the number of items just read
 
@@ -80,9 +79,8 @@ def evaluate_task(
         model, task, encoded, batch_size=batch_size, precision=precision, progress=progress
     )
     spec = model.spec(task)
-    kind = KINDS[spec.kind]
-    predictions = kind.predict(outputs, encoded, examples, spec)
-    scores = kind.score(predictions, examples, spec)
+    predictions = KINDS[spec.kind].predict(outputs, encoded, examples, spec)
+    scores = every_score(predictions, examples, spec)
     return Evaluation(scores, predictions, len(examples), encoded.truncated / len(examples))
 
 
@@ -92,7 +90,7 @@ def mean_primary(model: MultiTaskModel, results: Mapping[str, Evaluation]) -> fl
     for name, result in results.items():
         metric = model.spec(name).metric
         value = result.scores[metric]
-        values.append(-value if metric in LOWER_IS_BETTER else value)
+        values.append(-value if lower_is_better(metric) else value)
     return sum(values) / len(values)
 
 

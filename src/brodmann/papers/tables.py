@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from brodmann.analysis.dissociation import undertrained
+from brodmann.data.kinds import lower_is_better
 from brodmann.errors import InputError
 from brodmann.files import read_json
 from brodmann.papers.readers.common import P_VALUE, PLUS_MINUS, is_companion
 from brodmann.papers.recipes import PAPERS, Numbers, Recipe, View, index, recipes
-from brodmann.results import LOWER_IS_BETTER
 
 SCALES = ("mini", "paper")
 ONE_SIDED = (
@@ -78,7 +78,7 @@ def hardly_learnt(found: dict[str, Any], arm: str = "") -> dict[str, str]:
     near: dict[str, list[bool]] = {}
     for results in splits:
         for task, entry in results.items():
-            judged = entry["metric"] not in LOWER_IS_BETTER and entry.get("trivial") is not None
+            judged = not lower_is_better(entry["metric"]) and entry.get("trivial") is not None
             weak = judged and undertrained(entry["score"], entry["trivial"]) is not None
             weak = weak or entry.get("undertrained") is not None
             near.setdefault(task, []).append(weak)

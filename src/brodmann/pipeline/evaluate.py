@@ -8,15 +8,14 @@ import numpy as np
 from brodmann.analysis.dissociation import undertrained
 from brodmann.analysis.statistics import bootstrap_weights, percentile_interval, score_interval
 from brodmann.config import Config
-from brodmann.data.kinds import trivial_score
-from brodmann.data.outcomes import outcomes, resampled_scores
+from brodmann.data.kinds import lower_is_better, outcomes, resampled_scores, trivial_score
 from brodmann.data.task_cache import TaskCache
 from brodmann.data.tasks import Task, TaskSpec
 from brodmann.files import Array, write_arrays, write_json
 from brodmann.pipeline.run_folder import opened, timed, trained
 from brodmann.pipeline.train import tasks_of
 from brodmann.pipeline.training_loss import training_losses
-from brodmann.results import LOWER_IS_BETTER, conditioning_in_words
+from brodmann.results import conditioning_in_words
 
 OUTCOMES = "evaluation.npz"  # what every example contributed, for later resampling
 RESAMPLES = 1000
@@ -132,7 +131,7 @@ def worth_of_knowing(
     lost: dict[str, float] = {}
     drawn = []
     for place, spec in enumerate(specs):
-        sign = -1 if spec.metric in LOWER_IS_BETTER else 1
+        sign = -1 if lower_is_better(spec.metric) else 1
         count = len(own[spec.name])
         weights = bootstrap_weights(count, RESAMPLES, place)
         weights = np.concatenate([np.ones((1, count)), weights])  # the first is no resample
@@ -161,7 +160,7 @@ def _judge_training(results: dict[str, Any], losses: dict[str, tuple[float, floa
     """Add to every task's validation scores its training loss, and why it is hardly trained."""
     for name, entry in results.items():
         score, trivial = entry["score"], entry["trivial"]
-        if entry["metric"] in LOWER_IS_BETTER:  # no way from trivial to perfect: the loss decides
+        if lower_is_better(entry["metric"]):  # no way from trivial to perfect: the loss decides
             score, trivial = 1.0, 0.0
         loss, guessing = losses.get(name, (None, None))
         entry["training_loss"], entry["guessing_loss"] = loss, guessing

@@ -8,13 +8,14 @@ from typing import Any
 
 from brodmann.analysis.dissociation import DISTINCT, LEARNT
 from brodmann.analysis.statistics import FEWEST_DRAWS, FEWEST_SEEDS
+from brodmann.data.kinds import lower_is_better
 from brodmann.models.encoders import architecture_of
 from brodmann.reporting.adaptation import advice_against_loss, loss_in_words, lost_tasks
 from brodmann.reporting.blocks import counted, interval, listed, mean_spread, percent, points
 from brodmann.reporting.gains import sharing_arm, single_arm, single_differences
 from brodmann.reporting.record import Record, Study
 from brodmann.reporting.separation import HARDLY, Reasoned
-from brodmann.results import LOWER_IS_BETTER, Dissociation
+from brodmann.results import Dissociation
 
 STILL_RISING = 0.01  # gain of the last evaluation over the one before, with the best one last
 FORGOTTEN = 0.02  # loss from a task's own best evaluation to the last
@@ -74,7 +75,7 @@ def unlearnt_tasks(run: Record) -> dict[str, str]:
         trivial = entry.get("trivial")
         if entry.get("undertrained"):
             found.setdefault(task, entry["undertrained"])
-        elif entry["metric"] not in LOWER_IS_BETTER and unlearnt(entry["score"], trivial):
+        elif not lower_is_better(entry["metric"]) and unlearnt(entry["score"], trivial):
             reason = f"{percent(entry['score'])} %, and {percent(trivial)} % without reading"
             found.setdefault(task, reason)
     return found
@@ -235,7 +236,7 @@ def _training_steps(run: Record) -> list[Reasoned]:
     if weak and not lost:
         found += _remedies(run, weak)
     for task, curve in learning_curves(run).items():
-        lower = run.validation.get(task, {}).get("metric") in LOWER_IS_BETTER
+        lower = lower_is_better(run.validation.get(task, {}).get("metric"))
         values = [-value if lower else value for _, value in curve]
         if lower or len(values) < 2:  # an error has no points to gain
             continue

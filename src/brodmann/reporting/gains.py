@@ -5,9 +5,9 @@ The single-task run is the one whose tasks have encoders of their own, whatever 
 
 from typing import Any
 
+from brodmann.data.kinds import lower_is_better
 from brodmann.models.encoders import architecture_of
 from brodmann.reporting.record import Record, Study
-from brodmann.results import LOWER_IS_BETTER
 
 
 def single_arm(study: Study) -> str | None:
@@ -75,4 +75,4 @@ def _scored(comparison: dict[str, Any]) -> list[str]:
     """Tasks where more is better: an error has no points to gain."""
     metrics = comparison.get("metrics") or [""] * len(comparison["tasks"])
     pairs = zip(comparison["tasks"], metrics, strict=True)
-    return [task for task, metric in pairs if metric not in LOWER_IS_BETTER]
+    return [task for task, metric in pairs if not lower_is_better(metric)]

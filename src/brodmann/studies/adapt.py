@@ -13,7 +13,7 @@ from typing import Any
 from brodmann.analysis.statistics import bootstrap_interval
 from brodmann.config import AdaptSection, Config, load_config
 from brodmann.data.draws.shares import with_share
-from brodmann.data.outcomes import outcomes, resampled_scores
+from brodmann.data.kinds import outcomes, resampled_scores
 from brodmann.data.task_cache import TaskCache
 from brodmann.data.tasks import Task, TaskSpec
 from brodmann.errors import InputError

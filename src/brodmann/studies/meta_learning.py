@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from brodmann.config import Config, MetaSection
+from brodmann.data.kinds import lower_is_better
 from brodmann.data.task_cache import TaskCache
 from brodmann.data.tasks import Task
 from brodmann.errors import InputError, Interrupted, did_you_mean
@@ -21,7 +22,7 @@ from brodmann.files import append_lines, read_json, read_lines, write_json, writ
 from brodmann.pipeline.run import one_process
 from brodmann.pipeline.run_folder import check_folder, machine_of, opened, timed
 from brodmann.pipeline.train import build_model, check_methods, tasks_of
-from brodmann.results import LOWER_IS_BETTER, share_of
+from brodmann.results import share_of
 from brodmann.studies import Study
 from brodmann.studies.meta_summary import META, MULTITASK, PRETRAINED, summary
 from brodmann.studies.plan.counting import Counted, count_trainings, sizes_of_tasks
@@ -268,7 +269,7 @@ def _tuned(
     found: dict[str, Any] = {}
     for name, start in starts.items():
         tried: dict[float, float] = {}
-        sign = -1 if tuning.spec.metric in LOWER_IS_BETTER else 1
+        sign = -1 if lower_is_better(tuning.spec.metric) else 1
         for rate in section.rates:
             _stop_if_asked(signals)
             try:

@@ -48,10 +48,9 @@ def a_run(seed: int, right: float, name: str = "r", **changes: Any) -> Run:
     generator = np.random.default_rng(seed)
     truth = generator.standard_normal(200)
     guess = right * truth + generator.standard_normal(200)
-    x, y = truth - truth.mean(), guess - guess.mean()
     outcomes = {
         "first": (generator.random((300, 1)) < right).astype(float),
-        "second": np.stack([x, y, x * x, y * y, x * y], axis=1),
+        "second": np.stack([truth, guess], axis=1),
     }
     return Run(name, seed, changes.get("specs", SPECS), changes.get("outcomes", outcomes), right)
 

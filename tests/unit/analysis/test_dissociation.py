@@ -22,8 +22,7 @@ from brodmann.analysis.statistics import (
     percentile_interval,
     random_draw_p_value,
 )
-from brodmann.data.kinds import KINDS
-from brodmann.data.outcomes import outcomes, resampled_scores
+from brodmann.data.kinds import KINDS, every_score, outcomes, resampled_scores
 from brodmann.measuring.iap import random_heads
 
 TASKS = ["MNLI", "QQP", "QNLI", "AG", "SST-2"]
@@ -323,10 +322,12 @@ def test_outcomes_give_every_metric_and_every_resample(
         spec = replace(task.spec, metric=metric)
         values = outcomes(guesses, examples, spec)
         whole = resampled_scores(values, np.ones((1, len(examples))), spec)[0]
-        assert whole == pytest.approx(kind.score(guesses, examples, spec)[metric], abs=1e-9), metric
+        assert whole == pytest.approx(every_score(guesses, examples, spec)[metric], abs=1e-9), (
+            metric
+        )
         for row, score in zip(weights, resampled_scores(values, weights, spec), strict=True):
             drawn = np.repeat(np.arange(len(examples)), row.astype(int))
-            again = kind.score([guesses[i] for i in drawn], [examples[i] for i in drawn], spec)
+            again = every_score([guesses[i] for i in drawn], [examples[i] for i in drawn], spec)
             assert score == pytest.approx(again[metric], abs=1e-9), metric
 
 
@@ -352,7 +353,7 @@ def test_outcomes_of_sets_are_drawn_as_whole_sets() -> None:
                 for copy in range(times)
                 for i in range(3)
             ]
-            again = KINDS["classification"].score(
+            again = every_score(
                 [guesses[i] for i, _ in drawn],
                 [{**examples[i], "set": (examples[i]["set"], copy)} for i, copy in drawn],
                 spec,

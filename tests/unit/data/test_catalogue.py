@@ -12,7 +12,7 @@ from tests.hub_rows import hub_rows, write_dataset, write_split
 
 import brodmann as bm
 from brodmann.data import catalogue
-from brodmann.data.kinds import KINDS
+from brodmann.data.kinds import KINDS, every_score
 from brodmann.data.sources.dataset_shapes import SHAPES
 from brodmann.errors import InputError
 
@@ -160,9 +160,8 @@ def test_a_union_of_languages(tmp_path: Path) -> None:
     counts = [sum(e["language"] == code for e in task.splits["train"]) for code in ("en", "es")]
     assert counts == [4, 3]
     assert task.sizes["train"] == 10
-    kind = KINDS["span"]
     answers = [{"answer": f"la {e['answers'][0][0]}"} for e in task.splits["validation"]]
-    exact = kind.score(answers, task.splits["validation"], task.spec)["exact_match"]
+    exact = every_score(answers, task.splits["validation"], task.spec)["exact_match"]
     assert exact == pytest.approx(1 / 3)  # an article in Spanish alone
     values = bm.load_tasks(
         [{"use": "builtin/similarity:en+es", "limit": {"train": 20, "validation": 8, "test": 8}}]

@@ -5,8 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import brodmann as bm
-from brodmann.data.metrics import entities
-from brodmann.data.tag_schemes import bio_labels, loose_beginnings, to_bio
+from brodmann.data.tag_schemes import bio_labels, entities, loose_beginnings, to_bio
 from brodmann.errors import InputError
 
 # A sentence as stretches: (label or O, length).

@@ -1,7 +1,8 @@
 """The kinds of task. Each is one file with the functions below; this dict is the whole list.
 
 A kind says which columns it needs, how a row becomes an example and an example token ids, what its
-output head returns, the loss of each item, and how outputs become predictions and scores.
+output head returns, the loss of each item, how outputs become predictions, and which metrics judge
+them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -9,7 +10,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from brodmann.data.encoding import Encoded
 from brodmann.data.kinds import choice, classification, multilabel, regression, span, tokens
+from brodmann.data.metrics import Metric, Prediction
 from brodmann.data.tasks import Example, Task, TaskSpec
+from brodmann.errors import InputError, did_you_mean
 from brodmann.files import Array
 
 if TYPE_CHECKING:
@@ -36,8 +39,8 @@ class Kind(Protocol):
         """Those of them that hold the answer: absent when predicting."""
 
     @property
-    def METRICS(self) -> tuple[str, ...]:  # noqa: N802 (constants of the module)
-        """The first is primary unless the task says otherwise."""
+    def METRICS(self) -> dict[str, Metric]:  # noqa: N802 (constants of the module)
+        """What judges its predictions, by the name that users write."""
 
     @property
     def WEIGHTED_CLASSES(self) -> bool:  # noqa: N802 (constants of the module)
@@ -53,7 +56,10 @@ class Kind(Protocol):
         """The example with its label as the number the loss takes."""
 
     def strata(self, examples: Sequence[Example], spec: TaskSpec) -> list[Any]:
-        """What a random division keeps in proportion, one value an example, before `settle`."""
+        """What a random division keeps in proportion, one value per example, before `settle`."""
+
+    def primary(self, spec: TaskSpec) -> str:
+        """The metric that decides unless the task names another."""
 
     def outputs(self, spec: TaskSpec) -> int:
         """How many numbers the head returns."""
@@ -68,7 +74,7 @@ class Kind(Protocol):
     ) -> Encoded: ...
 
     def loss(self, logits: "Tensor", labels: dict[str, "Tensor"], spec: TaskSpec) -> "Tensor":
-        """One loss an item, (item,)."""
+        """One loss per item, (item,)."""
 
     @property
     def entropy(self) -> "Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] | None":
@@ -81,11 +87,7 @@ class Kind(Protocol):
         examples: Sequence[Example],
         spec: TaskSpec,
     ) -> list[dict[str, Any]]:
-        """One prediction an example, in the form users read; `outputs[i]` is item i's logits."""
-
-    def score(
-        self, predictions: Sequence[dict[str, Any]], examples: Sequence[Example], spec: TaskSpec
-    ) -> dict[str, float]: ...
+        """One prediction per example, in the form users read; `outputs[i]` is item i's logits."""
 
     def trivial(
         self, train: Sequence[Example], examples: Sequence[Example], spec: TaskSpec
@@ -103,9 +105,47 @@ KINDS: dict[str, Kind] = {
 }
 
 
+def metric_of(spec: TaskSpec) -> Metric:
+    """The primary metric of a task."""
+    metrics = KINDS[spec.kind].METRICS
+    if spec.metric not in metrics:
+        hint = did_you_mean(spec.metric, metrics)
+        raise InputError(f"task '{spec.name}': unknown metric '{spec.metric}'{hint}")
+    return metrics[spec.metric]
+
+
+def outcomes(
+    predictions: Sequence[Prediction], examples: Sequence[Example], spec: TaskSpec
+) -> Array:
+    """What each unit adds to the primary metric, (unit, addend)."""
+    return metric_of(spec).outcomes(predictions, examples, spec)
+
+
+def resampled_scores(values: Array, weights: Array, spec: TaskSpec) -> Array:
+    """The primary metric of `outcomes` under each row of `weights` (resample, unit)."""
+    return metric_of(spec).resampled(values, weights)
+
+
+def every_score(
+    predictions: Sequence[Prediction], examples: Sequence[Example], spec: TaskSpec
+) -> dict[str, float]:
+    """The score by each metric of the kind that is defined for the task."""
+    return {
+        name: metric.score(predictions, examples, spec)
+        for name, metric in KINDS[spec.kind].METRICS.items()
+        if metric.defined(spec)
+    }
+
+
 def trivial_score(task: Task, split: str) -> float:
     """The primary metric of the best answers without reading the text."""
-    kind = KINDS[task.spec.kind]
     examples = task.splits[split]
-    answers = kind.trivial(task.splits["train"], examples, task.spec)
-    return kind.score(answers, examples, task.spec)[task.spec.metric]
+    answers = KINDS[task.spec.kind].trivial(task.splits["train"], examples, task.spec)
+    return metric_of(task.spec).score(answers, examples, task.spec)
+
+
+def lower_is_better(metric: str | None) -> bool:
+    """Whether a metric of this name, of whatever kind, is an error."""
+    return any(
+        kind.METRICS[metric].lower_is_better for kind in KINDS.values() if metric in kind.METRICS
+    )

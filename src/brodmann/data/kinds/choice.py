@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from brodmann.data.answers import AnswerScore, answer_score
+from brodmann.data.answers import choice_words, right_choices
 from brodmann.data.encoding import Encoded, encode_texts
+from brodmann.data.metrics import Metric, of_words
 from brodmann.data.sampling import entropy as entropies
 from brodmann.data.tasks import (
     Example,
@@ -35,7 +36,11 @@ HEAD = "choice"
 REQUIRED = ("text", "choices", "label")
 OPTIONAL = ("choice_names",)
 TARGETS = ("label", "choice_names")
-METRICS = ("accuracy", "f1", "exact_match")
+METRICS: dict[str, Metric] = {
+    "accuracy": of_words.choice_accuracy,
+    "f1": of_words.choice_f1,
+    "exact_match": of_words.choice_exact_match,
+}
 WEIGHTED_CLASSES = False
 
 
@@ -64,22 +69,6 @@ def read(row: Mapping[str, Any], spec: TaskSpec, labelled: bool) -> Example:
     return example
 
 
-def right_choices(example: Example) -> list[int]:
-    return list(example.get("right", [example["label"]]))
-
-
-def choice_words(example: Example) -> list[str]:
-    return list(example.get("choice_names") or example["choices"])
-
-
-def choice_score(prediction: Mapping[str, Any], example: Example) -> AnswerScore:
-    """The chosen words beside the right ones."""
-    names = choice_words(example)
-    return answer_score(
-        [names[place] for place in right_choices(example)], names[prediction["choice"]]
-    )
-
-
 def _right_choice(label: Any, choices: list[str]) -> int:
     """The number of the right choice, from 0, or its text."""
     if isinstance(label, str) and label in choices:
@@ -105,6 +94,10 @@ def target(example: Example, spec: TaskSpec) -> Example:
 def strata(examples: Sequence[Example], spec: TaskSpec) -> list[Any]:
     """Which place is right says nothing of an example: no strata."""
     return [0] * len(examples)
+
+
+def primary(spec: TaskSpec) -> str:
+    return "accuracy"
 
 
 def outputs(spec: TaskSpec) -> int:
@@ -168,19 +161,6 @@ def predict(
             }
         )
     return predictions
-
-
-def score(
-    predictions: Sequence[dict[str, Any]], examples: Sequence[Example], spec: TaskSpec
-) -> dict[str, float]:
-    pairs = list(zip(predictions, examples, strict=True))
-    compared = np.array([choice_score(prediction, example) for prediction, example in pairs])
-    right = [prediction["choice"] in right_choices(example) for prediction, example in pairs]
-    return {
-        "accuracy": float(np.mean(right)),
-        "f1": float(compared[:, 0].mean()),
-        "exact_match": float(compared[:, 1].mean()),
-    }
 
 
 def trivial(

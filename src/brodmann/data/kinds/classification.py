@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from brodmann.data.encoding import Encoded, one_row_an_example
-from brodmann.data.metrics import classification_scores, set_exact_match
+from brodmann.data.metrics import Metric, of_labels
 from brodmann.data.sampling import entropy as entropies
 from brodmann.data.tasks import (
     Example,
@@ -33,7 +33,13 @@ HEAD = "sequence"
 REQUIRED = ("text", "label")
 OPTIONAL = ("text_pair", "set")
 TARGETS = ("label", "set")
-METRICS = ("accuracy", "f1", "macro_f1", "matthews", "exact_match")
+METRICS: dict[str, Metric] = {
+    "accuracy": of_labels.accuracy,
+    "f1": of_labels.f1,
+    "macro_f1": of_labels.macro_f1,
+    "matthews": of_labels.matthews,
+    "exact_match": of_labels.exact_match,
+}
 WEIGHTED_CLASSES = True
 
 
@@ -69,6 +75,10 @@ def target(example: Example, spec: TaskSpec) -> Example:
 
 def strata(examples: Sequence[Example], spec: TaskSpec) -> list[Any]:
     return [example["label"] for example in examples]
+
+
+def primary(spec: TaskSpec) -> str:
+    return "accuracy"
 
 
 def outputs(spec: TaskSpec) -> int:
@@ -116,18 +126,6 @@ def predict(
     return predictions
 
 
-def score(
-    predictions: Sequence[dict[str, Any]], examples: Sequence[Example], spec: TaskSpec
-) -> dict[str, float]:
-    place = {name: index for index, name in enumerate(spec.label_list)}
-    predicted = [place[prediction["label"]] for prediction in predictions]
-    gold = [example["label"] for example in examples]
-    scores = classification_scores(gold, predicted, len(spec.label_list))
-    if "set" in spec.columns:
-        scores |= set_exact_match([example["set"] for example in examples], gold, predicted)
-    return scores
-
-
 def trivial(
     train: Sequence[Example], examples: Sequence[Example], spec: TaskSpec
 ) -> list[dict[str, Any]]:
@@ -136,8 +134,10 @@ def trivial(
     For accuracy that is the majority class; an F1 is better served by the class it counts.
     """
     classes = [name for _, name in sorted(_by_frequency(train, spec), reverse=True)]
+    metric = METRICS[spec.metric]
+    sign = -1 if metric.lower_is_better else 1
     best = max(
-        classes, key=lambda name: score([{"label": name}] * len(train), train, spec)[spec.metric]
+        classes, key=lambda name: sign * metric.score([{"label": name}] * len(train), train, spec)
     )
     return [{"label": best} for _ in examples]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from brodmann.data.encoding import Encoded, one_row_an_example
-from brodmann.data.metrics import multilabel_scores
+from brodmann.data.metrics import Metric, of_label_sets
 from brodmann.data.sampling import entropy as entropies
 from brodmann.data.tasks import (
     Example,
@@ -32,7 +32,11 @@ HEAD = "sequence"
 REQUIRED = ("text", "label")
 OPTIONAL = ("text_pair",)
 TARGETS = ("label",)
-METRICS = ("micro_f1", "macro_f1", "exact_match")
+METRICS: dict[str, Metric] = {
+    "micro_f1": of_label_sets.micro_f1,
+    "macro_f1": of_label_sets.macro_f1,
+    "exact_match": of_label_sets.exact_match,
+}
 WEIGHTED_CLASSES = False
 
 THRESHOLD = 0.5
@@ -62,6 +66,10 @@ def target(example: Example, spec: TaskSpec) -> Example:
 
 def strata(examples: Sequence[Example], spec: TaskSpec) -> list[Any]:
     return [tuple(map(str, example["label"])) for example in examples]
+
+
+def primary(spec: TaskSpec) -> str:
+    return "micro_f1"
 
 
 def outputs(spec: TaskSpec) -> int:
@@ -104,16 +112,6 @@ def predict(
 
 def _sigmoid(logits: Array) -> Array:
     return np.asarray(0.5 * (1 + np.tanh(0.5 * logits)))  # no overflow at either end
-
-
-def score(
-    predictions: Sequence[dict[str, Any]], examples: Sequence[Example], spec: TaskSpec
-) -> dict[str, float]:
-    predicted = [
-        [int(name in prediction["labels"]) for name in spec.label_list]
-        for prediction in predictions
-    ]
-    return multilabel_scores([example["label"] for example in examples], predicted)
 
 
 def trivial(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from brodmann.data.encoding import Encoded, one_row_an_example
-from brodmann.data.metrics import regression_scores
+from brodmann.data.metrics import Metric, of_values
 from brodmann.data.tasks import Example, TaskSpec, read_texts
 from brodmann.errors import InputError
 from brodmann.files import Array
@@ -25,7 +25,12 @@ HEAD = "sequence"
 REQUIRED = ("text", "label")
 OPTIONAL = ("text_pair",)
 TARGETS = ("label",)
-METRICS = ("spearman", "pearson", "r2", "mean_squared_error")
+METRICS: dict[str, Metric] = {
+    "spearman": of_values.spearman,
+    "pearson": of_values.pearson,
+    "r2": of_values.r2,
+    "mean_squared_error": of_values.mean_squared_error,
+}
 WEIGHTED_CLASSES = False
 entropy = None  # a number is not chosen among several
 
@@ -73,6 +78,10 @@ def strata(examples: Sequence[Example], spec: TaskSpec) -> list[Any]:
     return [int(stratum) for stratum in np.searchsorted(edges, values)]
 
 
+def primary(spec: TaskSpec) -> str:
+    return "spearman"
+
+
 def outputs(spec: TaskSpec) -> int:
     return 1
 
@@ -96,15 +105,6 @@ def predict(
     outputs: Sequence[Array], encoded: Encoded, examples: Sequence[Example], spec: TaskSpec
 ) -> list[dict[str, Any]]:
     return [{"value": float(z[0]) * spec.target_scale + spec.target_mean} for z in outputs]
-
-
-def score(
-    predictions: Sequence[dict[str, Any]], examples: Sequence[Example], spec: TaskSpec
-) -> dict[str, float]:
-    return regression_scores(
-        [example["label"] for example in examples],
-        [prediction["value"] for prediction in predictions],
-    )
 
 
 def trivial(

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from brodmann.data.answers import AnswerScore, answer_score
 from brodmann.data.encoding import Encoded, flatten, in_pieces
+from brodmann.data.metrics import Metric, of_words
 from brodmann.data.sampling import entropy as entropies
 from brodmann.data.tasks import Example, TaskSpec, one_text
 from brodmann.errors import InputError
@@ -25,7 +25,7 @@ HEAD = "span"
 REQUIRED = ("question", "context", "answer")
 OPTIONAL = ("answer_start", "aliases")
 TARGETS = ("answer", "answer_start", "aliases")
-METRICS = ("f1", "exact_match")
+METRICS: dict[str, Metric] = {"f1": of_words.span_f1, "exact_match": of_words.span_exact_match}
 WEIGHTED_CLASSES = False
 
 LONGEST_ANSWER = 30  # tokens, as in SQuAD's evaluation since BERT
@@ -41,17 +41,6 @@ def read(row: Mapping[str, Any], spec: TaskSpec, labelled: bool) -> Example:
                 raise InputError(f"aliases: expected a list of texts, found {row['aliases']!r:.60}")
             example["aliases"] = list(row["aliases"])
     return example
-
-
-def right_answers(example: Example) -> list[str]:
-    """What an answer is compared with: aliases, which need not be in the context, or the spans."""
-    return list(example.get("aliases") or (text for text, _ in example["answers"]))
-
-
-def span_score(prediction: Mapping[str, Any], example: Example, spec: TaskSpec) -> AnswerScore:
-    language = example.get("language", spec.language)
-    rules = spec.answer_rules or None
-    return answer_score(right_answers(example), prediction["answer"], language, rules)
 
 
 def _answers(row: Mapping[str, Any], context: str) -> list[tuple[str, int]]:
@@ -108,6 +97,10 @@ def target(example: Example, spec: TaskSpec) -> Example:
 
 def strata(examples: Sequence[Example], spec: TaskSpec) -> list[Any]:
     return [bool(example["answers"]) for example in examples]
+
+
+def primary(spec: TaskSpec) -> str:
+    return "f1"
 
 
 def outputs(spec: TaskSpec) -> int:
@@ -246,14 +239,6 @@ def _best_span(logits: Array, allowed: Array) -> tuple[float, int, int]:
 def _logsumexp(values: Array) -> float:
     top = values.max()
     return float(top + np.log(np.exp(values - top).sum()))
-
-
-def score(
-    predictions: Sequence[dict[str, Any]], examples: Sequence[Example], spec: TaskSpec
-) -> dict[str, float]:
-    pairs = zip(predictions, examples, strict=True)
-    compared = np.array([span_score(prediction, example, spec) for prediction, example in pairs])
-    return {"f1": float(compared[:, 0].mean()), "exact_match": float(compared[:, 1].mean())}
 
 
 def trivial(

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from brodmann.data.encoding import IGNORED, Encoded, flatten, in_pieces
-from brodmann.data.metrics import entities, tagging_scores
+from brodmann.data.metrics import Metric, of_tags
 from brodmann.data.sampling import entropy as entropies
-from brodmann.data.tag_schemes import bio_labels, to_bio
+from brodmann.data.tag_schemes import bio_labels, entities, to_bio
 from brodmann.data.tasks import (
     Example,
     TaskSpec,
@@ -37,7 +37,13 @@ HEAD = "tokens"
 REQUIRED = ("tokens", "tags")
 OPTIONAL = ()
 TARGETS = ("tags",)
-METRICS = ("entity_f1", "entity_precision", "entity_recall", "accuracy", "macro_f1")
+METRICS: dict[str, Metric] = {
+    "accuracy": of_tags.accuracy,
+    "macro_f1": of_tags.macro_f1,
+    "entity_f1": of_tags.entity_f1,
+    "entity_precision": of_tags.entity_precision,
+    "entity_recall": of_tags.entity_recall,
+}
 WEIGHTED_CLASSES = True
 
 
@@ -98,6 +104,10 @@ def target(example: Example, spec: TaskSpec) -> Example:
 def strata(examples: Sequence[Example], spec: TaskSpec) -> list[Any]:
     """Whether anything is marked: enough to give both sides examples of each sort."""
     return [any(tag not in ("O", 0, "0") for tag in example["tags"]) for example in examples]
+
+
+def primary(spec: TaskSpec) -> str:
+    return "entity_f1" if of_tags.has_entities(spec) else "accuracy"
 
 
 def outputs(spec: TaskSpec) -> int:
@@ -230,14 +240,6 @@ def _named(tags: list[str], scores: list[float], example: Example) -> list[dict[
             entity |= {"text": example["text"][start:end], "start": start, "end": end}
         found.append(entity)
     return found
-
-
-def score(
-    predictions: Sequence[dict[str, Any]], examples: Sequence[Example], spec: TaskSpec
-) -> dict[str, float]:
-    gold = [[spec.label_list[tag] for tag in example["tags"]] for example in examples]
-    predicted = [list(prediction["tags"]) for prediction in predictions]
-    return tagging_scores(gold, predicted, entity_scheme=spec.scheme == "entities")
 
 
 def trivial(

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from brodmann.data.kinds import lower_is_better
 from brodmann.reporting.blocks import Items, Section, Table, Words, interval, percent, points
 from brodmann.reporting.findings import (
     arms_against_baseline,
@@ -14,7 +15,6 @@ from brodmann.reporting.findings import (
 )
 from brodmann.reporting.record import Record, Study
 from brodmann.reporting.separation import separation
-from brodmann.results import LOWER_IS_BETTER
 
 MANY = 8  # tasks whose scores push everything else off the first screen
 
@@ -72,7 +72,7 @@ def _cells(entry: dict[str, Any]) -> tuple[str, ...]:
     metric, score, trivial = entry["metric"], entry["score"], entry.get("trivial")
     ends, examples = entry.get("interval"), entry.get("examples")
     judged = "–" if examples is None else f"{examples:,}"
-    if metric in LOWER_IS_BETTER:
+    if lower_is_better(metric):
         between = "" if ends is None else f"[{ends[0]:.3g}, {ends[1]:.3g}]"
         guess = "–" if trivial is None else f"{trivial:.3g}"
         return (f"{metric} (lower is better)", f"{score:.3g}", between, guess, "–", judged)

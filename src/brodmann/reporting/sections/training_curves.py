@@ -3,10 +3,10 @@
 import math
 from typing import Any
 
+from brodmann.data.kinds import lower_is_better
 from brodmann.reporting.blocks import Fold, Lines, Section, Table
 from brodmann.reporting.findings import learning_curves
 from brodmann.reporting.record import Record, Study
-from brodmann.results import LOWER_IS_BETTER
 
 POINTS = 30  # of a curve: more cannot be told apart
 
@@ -28,7 +28,7 @@ def views(run: Record) -> list[Any]:
     curves = {
         task: [(step, 100 * value) for step, value in points]
         for task, points in learning_curves(run).items()
-        if run.validation.get(task, {}).get("metric") not in LOWER_IS_BETTER
+        if not lower_is_better(run.validation.get(task, {}).get("metric"))
     }
     if any(len(points) > 1 for points in curves.values()):
         text = "Validation scores during training (each task's own metric)."
