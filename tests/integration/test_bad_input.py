@@ -145,7 +145,7 @@ def test_methods_that_do_not_go_together_leave_no_folder(complaint: Callable[...
         (("training.aggregation=mgda",), "aggregation needs several tasks a step: set accum"),
         (
             ("training.aggregation=mgda", "training.accumulation=2", "specialize={}"),
-            "aggregation goes neither with specialize nor with uncertainty",
+            "aggregation cannot be combined with specialize",
         ),
         (("training.sharding=full",), "sharding needs several processes: torchrun"),
         (

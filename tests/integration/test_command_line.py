@@ -51,7 +51,7 @@ def test_run_evaluate_and_predict(
     names = {path.name for path in folder.iterdir()}
     assert names == {
         ".lock", "config.toml", "provenance.json", "log.jsonl", "model",
-        "metrics.json", "evaluation.npz", "importance.json", "dissociation.json", "outcomes.npz",
+        "metrics.json", "evaluated.npz", "importance.json", "dissociation.json", "outcomes.npz",
         "report.html", "figures",
     }  # fmt: skip
     page = (folder / "report.html").read_text(encoding="utf-8")

@@ -124,7 +124,7 @@ def test_every_arm_is_checked_before_the_first_one_trains(tmp_path: Path, comman
         (("model.architecture=adapters",), "specialize: the backbone of architecture 'adapters'"),
         (
             ("training.aggregation=mgda", "training.accumulation=2"),
-            "aggregation goes neither with specialize nor with uncertainty",
+            "aggregation cannot be combined with specialize",
         ),
     ):
         words = [word for setting in settings for word in ("--set", setting)]

@@ -58,13 +58,13 @@ RESTORE = "remove the folder, or restore it"
         ("provenance.json", without("data"), ["report", "{a}"], MISSING.format("data")),
         ("provenance.json", without("sittings"), ["map", "{a}"], MISSING.format("sittings")),
         (
-            "evaluation.npz",
+            "evaluated.npz",
             lambda content: content[:-200],
             ["compare", "{a}", "{b}"],
             "damaged (File is not a zip file): remove it and run again",
         ),
         (
-            "evaluation.npz",
+            "evaluated.npz",
             lambda content: b"",
             ["compare", "{a}", "{b}"],
             "damaged (No data left in file): remove it and run again",

@@ -306,7 +306,7 @@ def test_the_whole_chain_over_two_processes(tmp_path: Path) -> None:
     assert finish("-m", "brodmann", "run", one)[0] == 0
     folder, copy = tmp_path / "runs" / "one", tmp_path / "runs" / "two"
     shutil.copytree(folder, copy)
-    for name in ("metrics.json", "importance.json", "dissociation.json", "evaluation.npz"):
+    for name in ("metrics.json", "importance.json", "dissociation.json", "evaluated.npz"):
         (copy / name).unlink()
     launch = ("-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2")
     script = tmp_path / "leave.py"

@@ -17,7 +17,7 @@ from brodmann.pipeline.train import tasks_of
 from brodmann.pipeline.training_loss import training_losses
 from brodmann.results import conditioning_in_words
 
-OUTCOMES = "evaluation.npz"  # what every example contributed, for later resampling
+OUTCOMES = "evaluated.npz"  # what every example contributed, for later resampling
 RESAMPLES = 1000
 
 

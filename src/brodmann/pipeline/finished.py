@@ -13,7 +13,7 @@ from brodmann.config import Config
 from brodmann.errors import InputError
 
 # What was measured on a model; it says nothing of one that is trained anew.
-MEASURED: tuple[str, ...] = ("metrics.json", "evaluation.npz", "importance.json")
+MEASURED: tuple[str, ...] = ("metrics.json", "evaluated.npz", "importance.json")
 MEASURED += ("dissociation.json", "outcomes.npz")
 
 

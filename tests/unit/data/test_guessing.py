@@ -62,6 +62,7 @@ def test_the_last_tenth_of_the_steps_counts(tmp_path: Path) -> None:
     config = Config(name="x", tasks=["t"])
     found = training_losses(tmp_path, config, [task])
     assert found == {"t": (pytest.approx(0.4), pytest.approx(math.log(2)))}
-    config.training.sampling = "uncertainty"  # trains on the hardest examples
+    hardest = {"sampling": "uncertainty"}  # trains on the hardest examples
+    config = Config.model_validate({"name": "x", "tasks": ["t"], "training": hardest})
     assert training_losses(tmp_path, config, [task]) == {}
     assert training_losses(tmp_path / "nothing", Config(name="x", tasks=["t"]), [task]) == {}
