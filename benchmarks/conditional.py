@@ -25,10 +25,10 @@ import torch
 
 import brodmann as bm
 from brodmann.data.batches import Part, make_batch
-from brodmann.files import provenance
 from brodmann.models.encoders.conditional import ConditionalAttention
 from brodmann.models.encoders.task_context import of_parts
 from brodmann.models.item_entropy import item_entropies
+from brodmann.provenance import provenance
 
 ROUNDS = 9
 BATCH = 32

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from brodmann.config import load_config
-from brodmann.files import provenance
+from brodmann.provenance import provenance
 from brodmann.studies.grid import run_grid
 from brodmann.studies.ray_engine import ray_engine
 

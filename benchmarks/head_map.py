@@ -36,8 +36,8 @@ from training import mixed_rows
 
 import brodmann as bm
 from brodmann.data.batches import evaluation_order, make_batch
-from brodmann.files import provenance
 from brodmann.models.backbone.anatomy import head_slots
+from brodmann.provenance import provenance
 
 LENGTH, BATCH = 128, 32
 

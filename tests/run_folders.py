@@ -13,7 +13,8 @@ from brodmann.analysis.dissociation import (
     verdicts,
 )
 from brodmann.config import to_toml
-from brodmann.files import provenance, write_json, write_text
+from brodmann.files import write_json, write_text
+from brodmann.provenance import provenance
 from brodmann.results import Dissociation, HeadScores
 
 

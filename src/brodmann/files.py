@@ -1,4 +1,4 @@
-"""The run folder: files written whole or not at all, one writer at a time, their origin.
+"""Files written whole or not at all, one writer at a time, with checksums.
 
 A leaf: every package may import it, it imports none of them and loads no torch.
 """
@@ -10,11 +10,9 @@ import io
 import json
 import os
 import shutil
-import subprocess
-import sys
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +25,7 @@ Array = NDArray[Any]
 
 SCHEMA_VERSION = 1
 LOCK = ".lock"
+CHECKSUMS = "checksums.json"  # beside the files of a checkpoint or a model: the SHA-256 of each
 
 
 @contextlib.contextmanager
@@ -296,54 +295,35 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "brodmann"
 
 
-def provenance() -> dict[str, Any]:
-    """Versions, hardware and git state: what a reader needs to trust or repeat the numbers."""
-    import datetime
-    import importlib.metadata as metadata
-    import platform
-
-    versions = {"python": platform.python_version()}
-    for name in ("brodmann", "torch", "transformers", "tokenizers", "accelerate", "datasets"):
-        with contextlib.suppress(metadata.PackageNotFoundError):
-            versions[name] = metadata.version(name)
-    return {
-        "versions": versions,
-        "platform": platform.platform(),
-        "processor": _processor(),
-        "cores": os.cpu_count(),
-        "git": _git_state(),
-        "command": sys.argv[1:],
-        "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-    }
+def checksum(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _processor() -> str:
-    import platform
-
-    with contextlib.suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor()
+def write_checksums(folder: Path, *, but: Collection[str] = ()) -> None:
+    """Write the SHA-256 of every file in the folder, except those that people may edit."""
+    names = sorted(path.name for path in folder.iterdir() if path.name not in (CHECKSUMS, *but))
+    write_json(folder / CHECKSUMS, {"files": {name: checksum(folder / name) for name in names}})
 
 
-def _git_state() -> dict[str, Any] | None:
-    def git(*words: str) -> str:
-        return subprocess.run(
-            ["git", *words], capture_output=True, text=True, check=True, timeout=5
-        ).stdout.strip()
+def damage_in(folder: Path, expected: Iterable[str]) -> tuple[str, str] | None:
+    """The first file that is not as it was written, and what is wrong with it.
 
+    `expected` must be among the files that have a checksum: a list that lost an entry is damaged.
+    """
     try:
-        return {"commit": git("rev-parse", "HEAD"), "changed": bool(git("status", "--porcelain"))}
-    except (OSError, subprocess.SubprocessError):
-        return None  # not a git checkout, or no git: nothing to record
-
-
-def peak_of_process() -> int:
-    """Highest resident size so far, bytes; 0 where the system does not say."""
-    try:
-        import resource
-    except ImportError:  # Windows
-        return 0
-    size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return size if sys.platform == "darwin" else 1024 * size  # the Mac counts bytes, Linux KB
+        sums = read_json(folder / CHECKSUMS).get("files")
+    except InputError as error:
+        return CHECKSUMS, str(error).removeprefix(f"{folder / CHECKSUMS}: ")
+    if not isinstance(sums, dict):
+        return CHECKSUMS, "has no table 'files'"
+    for name in expected:
+        if name not in sums:
+            return CHECKSUMS, f"does not list {name}"
+    for name, stored in sums.items():
+        try:
+            if checksum(folder / name) != stored:
+                return name, "does not match its checksum"
+        except (OSError, ValueError) as error:
+            return name, "missing" if isinstance(error, FileNotFoundError) else str(error)
+    return None

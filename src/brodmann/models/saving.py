@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from brodmann.checksums import CHECKSUMS, damage_in
 from brodmann.data.encoding import forget_last_call
 from brodmann.data.tasks import TaskSpec
 from brodmann.errors import InputError
-from brodmann.files import read_json, whole_file
+from brodmann.files import CHECKSUMS, damage_in, read_json, whole_file
 from brodmann.models.backbone import load as backbones
 from brodmann.models.backbone.foreign import (
     NO_CODE,

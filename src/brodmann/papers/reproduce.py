@@ -8,7 +8,7 @@ from brodmann.config import Config, apply_override, checked_config, set_value
 from brodmann.data.sources.named import FEWER
 from brodmann.data.task_cache import TaskCache
 from brodmann.errors import InputError, RunError
-from brodmann.files import provenance, read_json, write_json, write_text
+from brodmann.files import read_json, write_json, write_text
 from brodmann.papers.readers import READERS, SHOW_DISSOCIATION
 from brodmann.papers.readers.common import case_key
 from brodmann.papers.readers.links import voxels_needed
@@ -17,6 +17,7 @@ from brodmann.papers.recipes import Recipe, View, find
 from brodmann.papers.tables import SCALES, as_markdown, described, hardly_learnt, table_file
 from brodmann.pipeline.run import one_process
 from brodmann.pipeline.run_folder import machine_of
+from brodmann.provenance import provenance
 from brodmann.results import mean_dissociation, reasons_in_words
 from brodmann.studies import STUDIES, load_study, study_of
 from brodmann.studies.cells import cells_of, task_name

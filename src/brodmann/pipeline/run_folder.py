@@ -9,12 +9,13 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-from brodmann import files as artifacts
+from brodmann import files
 from brodmann.analysis.difficulty import task_difficulty
 from brodmann.config import RESULT_DOES_NOT_DEPEND_ON, Config, to_toml
 from brodmann.data.schema import read_settings
 from brodmann.data.tasks import Task
 from brodmann.errors import BrodmannError, InputError
+from brodmann.provenance import peak_of_process, provenance
 
 MACHINE = ("versions", "processor", "cores", "precision")
 
@@ -41,9 +42,9 @@ def opened(
     with contextlib.ExitStack() as stack:
         try:
             check_folder(config, tasks)
-            stack.enter_context(artifacts.locked(folder))
+            stack.enter_context(files.locked(folder))
             if not keep or not (folder / "config.toml").is_file() or only_relevance(folder):
-                artifacts.write_text(folder / "config.toml", to_toml(config.resolved()))
+                files.write_text(folder / "config.toml", to_toml(config.resolved()))
             record_provenance(folder, config, tasks)
         except BrodmannError as error:
             _agree(folder, str(error))
@@ -65,7 +66,7 @@ def _agree(folder: Path, problem: str | None) -> None:
     if first is not None:
         raise InputError(first)
     path = folder / "provenance.json"
-    seen = everyones(artifacts.digest(path.read_bytes()) if path.is_file() else None, world)
+    seen = everyones(files.digest(path.read_bytes()) if path.is_file() else None, world)
     if len(set(seen)) > 1:
         raise InputError(
             f"{folder}: is not the same folder for all {world} processes: set 'output' to a disk "
@@ -134,7 +135,7 @@ def check_folder(config: Config, tasks: list[Task]) -> None:
         if folder.is_file():
             raise InputError(f"{folder}: is a file, expected a run folder or nothing")
         strangers = (
-            [p.name for p in folder.iterdir() if p.name != ".lock" and not artifacts.is_leftover(p)]
+            [p.name for p in folder.iterdir() if p.name != ".lock" and not files.is_leftover(p)]
             if folder.is_dir()
             else []
         )
@@ -153,7 +154,7 @@ def check_folder(config: Config, tasks: list[Task]) -> None:
             "set another name, or remove the folder"
         )
     if (folder / "provenance.json").is_file():
-        before = artifacts.read_json(folder / "provenance.json", data=dict)["data"]
+        before = files.read_json(folder / "provenance.json", data=dict)["data"]
         for task in tasks:
             if (before.get(task.name) or {}).get("fingerprint") != task.fingerprint():
                 raise InputError(
@@ -188,8 +189,8 @@ def timed(folder: Path, stage: str) -> Iterator[None]:
     def note() -> None:
         if is_main():
             seconds = round(time.monotonic() - began, 3)
-            entry = {"stage": stage, "seconds": seconds, "memory": artifacts.peak_of_process()}
-            artifacts.append_lines(folder / "log.jsonl", [entry])
+            entry = {"stage": stage, "seconds": seconds, "memory": peak_of_process()}
+            files.append_lines(folder / "log.jsonl", [entry])
 
     try:
         yield
@@ -206,7 +207,7 @@ def machine_of(config: Config) -> dict[str, Any]:
     """What a stored number was computed with: versions, hardware, number format."""
     from brodmann.models.backbone.precision import computed_in
 
-    about = artifacts.provenance()
+    about = provenance()
     told = {key: about[key] for key in MACHINE if key in about}
     return {**told, "precision": computed_in(config.training.precision)}
 
@@ -216,7 +217,7 @@ def record_provenance(folder: Path, config: Config, tasks: list[Task]) -> None:
     from brodmann.models.backbone.precision import computed_in
 
     path = folder / "provenance.json"
-    known = artifacts.read_json(path, data=dict, sittings=list) if path.is_file() else {}
+    known = files.read_json(path, data=dict, sittings=list) if path.is_file() else {}
     data = {
         task.name: {
             "fingerprint": task.fingerprint(),
@@ -238,9 +239,9 @@ def record_provenance(folder: Path, config: Config, tasks: list[Task]) -> None:
         "data_seed": config.data_seed,
         "fingerprint": config.fingerprint(),
         "data": data,
-        "sittings": [*sittings, {**artifacts.provenance(), "precision": precision}],
+        "sittings": [*sittings, {**provenance(), "precision": precision}],
     }
-    artifacts.write_json(path, document)
+    files.write_json(path, document)
 
 
 def _difficulty(task: Task, known: dict[str, Any]) -> float | None:

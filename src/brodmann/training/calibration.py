@@ -22,10 +22,11 @@ from brodmann.data.batches import Batch
 from brodmann.data.encoding import Encoded
 from brodmann.data.sampling.samplers import SAMPLERS
 from brodmann.data.sampling.stream import Draw, Feedback, no_feedback
-from brodmann.files import Array, peak_of_process
+from brodmann.files import Array
 from brodmann.models.backbone.precision import autocast
 from brodmann.models.evaluation import item_outputs
 from brodmann.models.heads.measure import example_probes, importance
+from brodmann.provenance import peak_of_process
 from brodmann.training.checkpoints.keeper import Keeper
 from brodmann.training.loop import Loop
 

@@ -38,7 +38,7 @@ from brodmann.data.builtin import (
     similarity,
     topic,
 )
-from brodmann.data.builtin.drawing import CONTRACTED, grammar_words, shuffled, words
+from brodmann.data.builtin.random_words import CONTRACTED, grammar_words, shuffled, words
 
 Row = dict[str, Any]
 Maker = Callable[[Random, str, int, str], Row]

@@ -8,7 +8,7 @@ Each word form is as frequent in good sentences as in bad ones; only its company
 from random import Random
 from typing import Any
 
-from brodmann.data.builtin.drawing import chance, gendered, inflect, pick, sentence
+from brodmann.data.builtin.random_words import chance, gendered, inflect, pick, sentence
 
 # Forms: determiner, noun, auxiliary and verb "singular/plural"; a Spanish determiner has four forms
 # (masculine singular, feminine singular, and both plurals). Digits give the gender

@@ -10,8 +10,8 @@ that property of that thing, though it may have been said of another.
 from random import Random
 from typing import Any
 
-from brodmann.data.builtin.drawing import chance, gendered, inflect, pick, pick_other, sentence
 from brodmann.data.builtin.names import FIRST_NAMES
+from brodmann.data.builtin.random_words import chance, gendered, inflect, pick, pick_other, sentence
 
 # A property has groups of values. All values exclude each other; a group of several also has a
 # general wording, its last item, which is true of all of them. Digits give the gender.

@@ -10,8 +10,8 @@ from itertools import product
 from random import Random
 from typing import Any
 
-from brodmann.data.builtin.drawing import chance, grammar_words, pick
 from brodmann.data.builtin.names import FIRST_NAMES
+from brodmann.data.builtin.random_words import chance, grammar_words, pick
 
 # Slots: {PER} {LOC} {ORG}, {DAY} follows "on" and {MONTH} follows "in"; both are dates.
 # Inside the name patterns: {name} is an invented name, {brand} an invented company name.

@@ -8,7 +8,7 @@ exchanged, so neither the words of one sentence nor their overlap tells the labe
 from random import Random
 from typing import Any
 
-from brodmann.data.builtin.drawing import chance, gendered, inflect, pick, pick_other, sentence
+from brodmann.data.builtin.random_words import chance, gendered, inflect, pick, pick_other, sentence
 
 # Every inner list holds wordings of one meaning; the meanings beside it exclude it.
 # Verbs: past/participle (Spanish: past, then the participle in both genders).

@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 from brodmann.data.builtin import topic
-from brodmann.data.builtin.drawing import pick
+from brodmann.data.builtin.random_words import pick
 
 TEAMS = (
     ["Alice", "Brian", "Frank", "Grace", "Kevin", "Olivia", "Peter", "Wendy"],

@@ -8,8 +8,8 @@ import re
 from random import Random
 from typing import Any
 
-from brodmann.data.builtin.drawing import chance, inflect, pick, sentence, shuffled
 from brodmann.data.builtin.names import FIRST_NAMES
+from brodmann.data.builtin.random_words import chance, inflect, pick, sentence, shuffled
 
 # A fact: a verb phrase, how to ask for its value, and values. None is a part of another.
 # Forms of a value or word: woman's/man's.

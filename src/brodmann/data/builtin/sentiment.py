@@ -8,7 +8,7 @@ The label is the verdict on the whole; a side remark on one part never decides.
 from random import Random
 from typing import Any
 
-from brodmann.data.builtin.drawing import gendered, inflect, pick, sentence
+from brodmann.data.builtin.random_words import gendered, inflect, pick, sentence
 
 # A domain: things that can be judged, and their parts. Digits give the gender (`gendered`).
 # `strong` adjectives state a verdict, `mild` ones may also be negated ("not superb" is no verdict).

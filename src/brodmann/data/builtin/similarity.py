@@ -9,7 +9,7 @@ from itertools import product
 from random import Random
 from typing import Any
 
-from brodmann.data.builtin.drawing import pick, pick_other, sentence
+from brodmann.data.builtin.random_words import pick, pick_other, sentence
 
 # People and places: families of related meanings; a meaning is a list of its wordings.
 # Actions: a verb and the objects that go with it.

@@ -7,7 +7,7 @@ the goalkeeper ..."), or tell what that person did. The main clause decides, so 
 from random import Random
 from typing import Any
 
-from brodmann.data.builtin.drawing import pick, pick_other, sentence
+from brodmann.data.builtin.random_words import pick, pick_other, sentence
 
 # Every topic: who, does what, and when or where. Any three of a topic fit together.
 GRAMMAR: dict[str, Any] = {

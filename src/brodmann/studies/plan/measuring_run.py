@@ -13,11 +13,12 @@ from brodmann.config import Config, load_config
 from brodmann.data.task_cache import TaskCache
 from brodmann.data.tasks import Task
 from brodmann.errors import InputError
-from brodmann.files import provenance, read_json, read_log, write_json
+from brodmann.files import read_json, read_log, write_json
 from brodmann.measuring.importance import passes
 from brodmann.pipeline.dissociate import planned_passes
 from brodmann.pipeline.evaluate import judged_splits
 from brodmann.pipeline.train import build_model, check_methods, tasks_of
+from brodmann.provenance import provenance
 
 FINISHED = ("metrics.json", "transfer.json", "meta.json")
 

@@ -19,8 +19,7 @@ import torch
 from safetensors.torch import load
 from torch import Tensor, nn
 
-from brodmann.checksums import checksum, damage_in, write_checksums
-from brodmann.files import read_json, whole_folder, write_json
+from brodmann.files import checksum, damage_in, read_json, whole_folder, write_checksums, write_json
 from brodmann.models.saving import write_tensors
 
 BRANCH = "branch"  # folder of the checkpoints that other runs may go on from

@@ -13,9 +13,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from brodmann.checksums import checksum
 from brodmann.errors import InputError
-from brodmann.files import append_lines, read_json, read_lines, sweep_leftovers, write_text
+from brodmann.files import (
+    append_lines,
+    checksum,
+    read_json,
+    read_lines,
+    sweep_leftovers,
+    write_text,
+)
 from brodmann.training.checkpoints import checkpoint
 from brodmann.training.checkpoints.checkpoint import BRANCH
 
