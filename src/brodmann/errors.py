@@ -4,7 +4,9 @@ import difflib
 import errno
 import logging
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+
+from brodmann.text import listed
 
 
 class BrodmannError(Exception):
@@ -65,13 +67,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
     if near:
         return f"; did you mean '{near[0]}'?"
-    return f"; known: {listed_words(known)}" if known else ""
-
-
-def listed_words(words: Sequence[str]) -> str:
-    """All of them, or the first few and how many more there are."""
-    more = f" and {len(words) - MOST_SHOWN:,} more" if len(words) > MOST_SHOWN else ""
-    return ", ".join(words[:MOST_SHOWN]) + more
+    return f"; known: {listed(known, MOST_SHOWN)}" if known else ""
 
 
 def disk_error(error: OSError, path: object) -> BrodmannError | None:

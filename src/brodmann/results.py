@@ -11,64 +11,10 @@ import numpy as np
 
 from brodmann.errors import InputError, did_you_mean
 from brodmann.files import Array, read_json, write_json
+from brodmann.text import percent, reasons
 
 Head = tuple[int, int]  # (layer, head), counted from 0
-USED = 0.5  # points: a conditioning whose worth lies below this for sure is hardly used
 PARTS = 10  # that importance is summed up over, so that its examples can be redrawn
-VERDICTS = {  # and findings of a pair of tasks, in words
-    "double-distinct": "double dissociation, distinct",
-    "double": "double dissociation",
-    "single": "single dissociation",
-    "inverted": "inverted: each suffers more from the other's heads",
-    "none": "no dissociation",
-    "unclear": "not clear at this size",
-    "undefined": "undefined",
-}
-
-
-def parameters_in_words(counts: Mapping[str, int]) -> str:
-    """All parameters, and those that one task uses where that is fewer (paths, skills)."""
-    words = f"{counts['total'] / 1e6:.1f} M parameters"
-    if "activated" in counts:
-        words += f", {counts['activated'] / 1e6:.1f} M of them active for a task"
-    return words
-
-
-def rates_in_words(rates: Mapping[str, float]) -> str:
-    """The common learning rate, and those of parts that have their own.
-
-    >>> rates_in_words({"backbone": 1e-4, "heads": 1e-4, "gates": 0.05})
-    '0.0001 (gates 0.05)'
-    """
-    common = rates.get("backbone", next(iter(rates.values())))
-    own = [f"{part} {rate:.3g}" for part, rate in rates.items() if rate != common]
-    return f"{common:.3g}" + (f" ({', '.join(own)})" if own else "")
-
-
-def conditioning_in_words(worth: Mapping[str, Any]) -> str:
-    """Whether a model uses what it knows of its task, by what exchanging the tasks costs."""
-    lost = 100 * worth["mean_lost"]
-    low, high = (100 * bound for bound in worth["interval"])
-    if low > 0:
-        used = "used"
-    else:
-        used = "hardly used" if high < USED else "not clearly used"
-    return (
-        f"conditioning is {used}: reading every task as another costs {lost:.1f} points on average "
-        f"[{low:.1f}, {high:.1f}]"
-    )
-
-
-def size_in_words(count: float) -> str:
-    """Bytes as people say them."""
-    if count < 1e6:
-        return "less than 1 MB"
-    return f"{count / 1e6:,.0f} MB" if count < 1e9 else f"{count / 1e9:,.1f} GB"
-
-
-def reasons_in_words(undefined: Mapping[str, str]) -> str:
-    """Why a D is undefined: the tasks that have none, each with its reason."""
-    return "; ".join(f"{task}: {reason}" for task, reason in undefined.items())
 
 
 def mean_dissociation(found: Mapping[str, Any]) -> float | None:
@@ -303,8 +249,8 @@ class Dissociation:
     def in_words(self) -> str:
         """D in percent, or why there is none."""
         if self.mean is None:
-            return f"undefined ({reasons_in_words(self.undefined)})"
-        return f"{100 * self.mean:.1f} %"
+            return f"undefined ({reasons(self.undefined)})"
+        return f"{percent(self.mean)} %"
 
     def to_frame(self) -> Any:
         """A pandas table: a row a task evaluated, a column a task whose heads are off."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from brodmann.terminal.plans import reproduced_parts
 from rich.console import Console
 
 from brodmann.analysis.axes import AXES
@@ -23,7 +24,6 @@ from brodmann.reporting.record import Study, read_record
 from brodmann.reporting.sections.languages import section as languages
 from brodmann.reporting.view_figures import WAYS
 from brodmann.studies.cells import cells_of, task_name
-from brodmann.terminal.plans import reproduced_parts
 
 Command = Callable[..., tuple[int, str, str]]
 PARTS = ("-frozen", "-shared", "-single", "-all", "-proportional", "-entropy")  # of a table
@@ -134,7 +134,7 @@ def test_differences_and_the_table(tmp_path: Path) -> None:
         first: {"average": pytest.approx(-4.61), "task σ": pytest.approx(-7.41)}
     }
     text = as_markdown(document)
-    assert f"| {first} | 76.0 (80.6, -4.6) | 7.0 (14.4, -7.4) |" in text
+    assert f"| {first} | 76.0 (80.6, −4.6) | 7.0 (14.4, −7.4) |" in text
     assert f"| {last} | – (84.0) | – (10.0) |" in text
     assert "- one run: `abc`" in text
 

@@ -7,7 +7,7 @@ import pytest
 import brodmann as bm
 from brodmann.data.kinds import outcomes
 from brodmann.pipeline.evaluate import worth_of_knowing
-from brodmann.results import conditioning_in_words
+from brodmann.text import conditioning
 
 
 def specs() -> list[Any]:
@@ -45,12 +45,12 @@ def test_the_worth_is_what_exchanging_costs(
     assert found["exchanged"] == {name: list(map(pytest.approx, exchanged)) for name in both}
     low, high = found["interval"]
     assert low <= lost <= high and (lost == 0 or high - low > 0.05)
-    assert conditioning_in_words(found).startswith(words)
+    assert conditioning(found).startswith(words)
 
 
 def test_a_loss_within_chance_is_not_called_used() -> None:
     worth = {"mean_lost": 0.01, "interval": [-0.02, 0.04]}
-    assert conditioning_in_words(worth) == (
+    assert conditioning(worth) == (
         "conditioning is not clearly used: reading every task as another costs 1.0 points on "
-        "average [-2.0, 4.0]"
+        "average [−2.0, 4.0]"
     )

@@ -132,7 +132,7 @@ def test_averages_have_a_spread_and_counts_are_whole() -> None:
     assert ours["multi"]["average"] == pytest.approx(80)
     assert ours["multi"][SPREAD] == pytest.approx(1.414, abs=1e-3)
     improved = READERS["arm_averages"](found)["iat"]["tasks improved"]
-    assert (beside(improved, 8), beside(improved, None)) == ("1 (8, -7)", "1")
+    assert (beside(improved, 8), beside(improved, None)) == ("1 (8, −7)", "1")
     arms = {"multi": {"seeds": [0, 1], "dissociation": [0.1, 0.02]}, "iat": {"seeds": [0]}}
     assert READERS["arm_dissociation"]({"arms": arms}) == {"multi": {"D": 10.0, SPREAD: 2.0}}
     cells = [
@@ -329,7 +329,7 @@ def test_few_shot_keeps_spread_and_significance() -> None:
     document = {"ours": ours, "view": {"paper": view.paper, "reader": view.reader}}
     assert shown_columns(document)[0] == column and f"{column} ±" not in shown_columns(document)
     assert cell_text(ours["iat"], view.paper["iat"], column) == (
-        "70.0 ± 4.0, p = 0.012 (75.7 ± 4.0, -5.7)"
+        "70.0 ± 4.0, p = 0.012 (75.7 ± 4.0, −5.7)"
     )
     assert cell_text(ours["plain"], {}, column) == "60.0 ± 5.0"
     assert cell_text({}, view.paper["iat"], column) == "– (75.7 ± 4.0)"

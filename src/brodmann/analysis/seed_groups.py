@@ -12,7 +12,8 @@ import numpy as np
 
 from brodmann.analysis.statistics import difference_over_seeds, mean_and_spread
 from brodmann.data.kinds import lower_is_better
-from brodmann.results import mean_dissociation, reasons_in_words
+from brodmann.results import mean_dissociation
+from brodmann.text import reasons
 
 Row = Mapping[str, Any]  # what a grid keeps of one run
 
@@ -34,7 +35,7 @@ def over_seeds(rows: Sequence[Row]) -> dict[str, Any] | None:
         "runs": len(found),
         "left_out": len(found) - len(done),
         "undefined": {
-            str(row["varied"].get("seed", "")): reasons_in_words(row["dissociation"]["undefined"])
+            str(row["varied"].get("seed", "")): reasons(row["dissociation"]["undefined"])
             for row in rows
             if row.get("dissociation") and mean_dissociation(row["dissociation"]) is None
         },

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from brodmann.cli.options import Json, app, print_table
+from brodmann.cli.options import Json, app, print_blocks
 from brodmann.errors import InputError
 
 
@@ -59,17 +59,17 @@ def tasks(
         if as_json:
             print(json.dumps(facts))
             return
-        from brodmann.terminal.tables_of_results import entry_table
+        from brodmann.reporting.task_tables import one_entry
 
-        print_table(entry_table(facts))
+        print_blocks(one_entry(facts))
         return
     chosen = catalogue.chosen(group, kind, language)
     if as_json:
         print(json.dumps([catalogue.facts(entry) for entry in chosen]))
         return
-    from brodmann.terminal.tables_of_results import catalogue_table
+    from brodmann.reporting.task_tables import catalogue as catalogue_table
 
-    print_table(catalogue_table(chosen))
+    print_blocks(catalogue_table(chosen))
 
 
 def _fetch(names: list[str], to: Path | None, as_json: bool) -> None:
@@ -106,10 +106,9 @@ def doctor(as_json: Json = False) -> None:
     if as_json:
         print(json.dumps(facts))
         return
-    from brodmann.terminal.width import Table
+    from brodmann.reporting.blocks import Table
 
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    for check in facts["checks"]:
-        mark = "[green]ok[/green]" if check["ok"] else "[yellow]–[/yellow]"
-        table.add_row(mark, check["name"], check["text"])
-    print_table(table)
+    rows = [
+        ("ok" if check["ok"] else "–", check["name"], check["text"]) for check in facts["checks"]
+    ]
+    print_blocks([Table(("", "", ""), rows)])

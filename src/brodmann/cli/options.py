@@ -3,15 +3,19 @@
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from brodmann import __version__
 from brodmann.errors import InputError, did_you_mean, visible
+from brodmann.training.events import Report, silent
+
+if TYPE_CHECKING:
+    from brodmann.reporting.blocks import Block
 
 app = typer.Typer(
     name="brodmann",
@@ -46,15 +50,15 @@ def complain(text: str) -> None:
 
 
 @contextmanager
-def view(as_json: bool) -> Iterator[Any]:
+def view(as_json: bool) -> Iterator[Report]:
     """The report function of a run: a live view, or nothing where a program reads or rank > 0."""
     if int(os.environ.get("RANK", "0")) != 0:
         with noted(lambda text: None):
-            yield lambda event, facts: None
+            yield silent
         return
     if as_json:
         with noted(lambda text: complain(f"note: {text}")):
-            yield lambda event, facts: None
+            yield silent
         return
     from brodmann.terminal.view import RunView
     from brodmann.terminal.width import LastingConsole
@@ -125,10 +129,13 @@ def check_model_folder(model: Path) -> None:
         raise InputError(f"{model}: {text}")
 
 
-def print_table(table: Any) -> None:
+def print_blocks(blocks: "Sequence[Block]") -> None:
+    from brodmann.terminal.drawing import drawn_blocks
     from brodmann.terminal.width import LastingConsole
 
-    LastingConsole().print(table)
+    console = LastingConsole()
+    for part in drawn_blocks(blocks):
+        console.print(part, highlight=False)
 
 
 @app.callback(invoke_without_command=True)

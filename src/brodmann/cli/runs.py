@@ -339,7 +339,7 @@ def report(
         console = LastingConsole()
         with view(as_json) as show:
             study = read_study(folders, show)
-        for part in drawn(sections(study), console.width):
+        for part in drawn(sections(study)):
             console.print(part, highlight=False)
         return
     with view(as_json) as show:

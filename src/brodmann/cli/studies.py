@@ -20,6 +20,7 @@ from brodmann.cli.options import (
     app,
     grid_engine,
     loaded,
+    print_blocks,
     view,
 )
 from brodmann.errors import InputError, RunError, did_you_mean
@@ -166,7 +167,7 @@ def reproduce(
     """
     from brodmann.papers.recipes import index, missing
     from brodmann.papers.reproduce import reproduce as run_again
-    from brodmann.papers.tables import SCALES, listed
+    from brodmann.papers.tables import SCALES, listed, recipe_list
 
     if scale not in SCALES:
         raise InputError(f"--scale {scale}: expected one of {', '.join(SCALES)}")
@@ -185,10 +186,7 @@ def reproduce(
         if as_json:
             print(json.dumps(rows))
             return
-        from brodmann.terminal.plans import recipes_table
-        from brodmann.terminal.width import LastingConsole
-
-        LastingConsole().print(recipes_table(rows))
+        print_blocks(recipe_list(rows))
         return
     changes = list(overrides or [])
     if data_dir is not None:

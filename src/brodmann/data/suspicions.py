@@ -15,6 +15,7 @@ import numpy as np
 from brodmann.data.tasks import Example, TaskSpec, label_name
 from brodmann.errors import InputError
 from brodmann.files import Array
+from brodmann.text import short
 
 INPUTS = ("text", "text_pair", "question", "context", "choices", "tokens")  # what a model reads
 FEW = 10  # examples: fewer are for trying things out, not for learning
@@ -265,5 +266,4 @@ def _shown(inputs: Any) -> str:
 
 
 def _short(text: str) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= 40 else text[:39] + "…"
+    return short(" ".join(text.split()), 40)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from brodmann.errors import visible
 from brodmann.models.pooling import describe_pooling
 from brodmann.models.predicting import expected_input
-from brodmann.results import parameters_in_words
+from brodmann.text import NOTHING, millions, parameters, percent
 
 if TYPE_CHECKING:
     from brodmann.models.multitask import MultiTaskModel
@@ -22,8 +22,8 @@ def model_card(model: "MultiTaskModel", scores: Mapping[str, Mapping[str, float]
         "",
         f"{len(model.specs)} tasks on `{_code(settings.backbone)}`, architecture "
         f"`{settings.architecture}`, "
-        f"{parameters_in_words(counts)} "
-        f"({counts['heads'] / 1e6:.2f} M in output heads), "
+        f"{parameters(counts)} "
+        f"({millions(counts['heads'], 2)} in output heads), "
         f"at most {settings.max_length} tokens; texts are read as "
         f"{describe_pooling(settings.pooling)}. Made with Brodmann.",
         "",
@@ -31,9 +31,9 @@ def model_card(model: "MultiTaskModel", scores: Mapping[str, Mapping[str, float]
         "|---|---|---|---|---|---|",
     ]
     for name, spec in model.specs.items():
-        labels = ", ".join(spec.labels) if spec.labels else "–"
+        labels = ", ".join(spec.labels) if spec.labels else NOTHING
         score = scores.get(name, {}).get(spec.metric)
-        shown = "–" if score is None else f"{100 * score:.1f}"
+        shown = percent(score)
         cells = [name, spec.kind, labels, expected_input(spec), spec.metric, shown]
         lines.append(f"| {' | '.join(_plain(cell) for cell in cells)} |")
     generated = [name for name, spec in model.specs.items() if spec.generated]

@@ -16,6 +16,7 @@ from brodmann.studies.plan.counting import Counted, count_runs, sizes_of_tasks
 from brodmann.studies.plan.estimate import estimate_run, operations_of, tournament
 from brodmann.studies.plan.measuring_run import check_speed
 from brodmann.studies.plan.planning import make_plan
+from brodmann.training.events import Report
 
 
 def recipes_named(name: str) -> list[Recipe]:
@@ -47,7 +48,7 @@ def _from_data(recipe: Recipe) -> bool:
 
 def measure_recipe(
     recipe: Recipe,
-    report: Any,
+    report: Report,
     *,
     scale: str,
     output: Path,
@@ -66,7 +67,7 @@ def measure_recipe(
 
 
 def estimate_recipes(
-    names: list[Recipe], report: Any, *, scale: str, speed: float | None
+    names: list[Recipe], report: Report, *, scale: str, speed: float | None
 ) -> dict[str, Any]:
     """What the recipes would take, by counting alone; a cell that two grids share counts once."""
     check_speed(speed)

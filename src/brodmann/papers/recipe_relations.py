@@ -13,6 +13,7 @@ from brodmann.files import read_json
 from brodmann.measuring.relations import RELATIONS
 from brodmann.papers.recipes import Recipe, View
 from brodmann.studies.grid import done_cells
+from brodmann.training.events import Report
 
 
 def takes_training(ways: Collection[str]) -> bool:
@@ -24,7 +25,7 @@ def related(
     recipe: Recipe,
     config: Config,
     base: Path,
-    report: Any,
+    report: Report,
     ways: tuple[str, ...],
     cache: TaskCache,
 ) -> dict[str, Any]:

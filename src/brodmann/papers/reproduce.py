@@ -14,20 +14,29 @@ from brodmann.papers.readers.common import case_key
 from brodmann.papers.readers.links import voxels_needed
 from brodmann.papers.recipe_relations import related, statistics_of, takes_training
 from brodmann.papers.recipes import Recipe, View, find
-from brodmann.papers.tables import SCALES, as_markdown, described, hardly_learnt, table_file
+from brodmann.papers.tables import (
+    SCALES,
+    as_blocks,
+    as_markdown,
+    described,
+    hardly_learnt,
+    table_file,
+)
 from brodmann.pipeline.run import one_process
 from brodmann.pipeline.run_folder import machine_of
 from brodmann.provenance import provenance
-from brodmann.results import mean_dissociation, reasons_in_words
+from brodmann.results import mean_dissociation
 from brodmann.studies import STUDIES, load_study, study_of
 from brodmann.studies.cells import cells_of, task_name
 from brodmann.studies.grid import done_cells
 from brodmann.studies.work import Engine
+from brodmann.text import reasons
+from brodmann.training.events import Report
 
 
 def reproduce(
     name: str,
-    report: Any,
+    report: Report,
     *,
     scale: str = "mini",
     output: Path,
@@ -95,7 +104,8 @@ def reproduce(
             drawn = draw_view(document["view"], document["ours"], about)
             save(drawn, file.with_suffix(".svg"))
         write_text(file.with_suffix(".md"), as_markdown(document))
-        report("reproduced", {"document": document, "file": file.with_suffix(".md")})
+        facts = {"blocks": as_blocks(document), "file": file.with_suffix(".md")}
+        report("reproduced", facts)
         documents.append(document)
     if failed:
         raise RunError(f"{recipe.name}: {len(failed)} runs failed, the tables are without them")
@@ -144,7 +154,7 @@ def _is_the_recipes_own(config: Config) -> bool:
     return all(read_json(path).get("fingerprint") in expected for path in paths)
 
 
-def _that_can_be_made(views: list[View], config: Config, report: Any) -> list[View]:
+def _that_can_be_made(views: list[View], config: Config, report: Report) -> list[View]:
     """Figure 3 of Li et al. needs brain data: better said before anything is trained."""
     measured = config.folder / "similarity.json"
     if measured.is_file() and "cnm" in read_json(measured):
@@ -174,16 +184,16 @@ def ways_of(recipe: Recipe, views: list[View]) -> tuple[str, ...]:
 
 def undefined_runs(found: dict[str, Any]) -> dict[str, str]:
     """Run → why its D is undefined: cells of a grid, or runs of a comparison."""
-    reasons = {
-        cell["label"]: reasons_in_words(cell["dissociation"]["undefined"])
+    why = {
+        cell["label"]: reasons(cell["dissociation"]["undefined"])
         for cell in [*found.get("cells", []), *found.get("joint", []), *found.get("dual", [])]
         if cell["state"] == "done"
         and cell.get("dissociation")
         and mean_dissociation(cell["dissociation"]) is None
     }
     for arm in (found.get("arms") or {}).values():
-        reasons |= arm.get("undefined") or {}
-    return reasons
+        why |= arm.get("undefined") or {}
+    return why
 
 
 def changes_of(overrides: list[str]) -> list[str]:
@@ -285,7 +295,7 @@ def run_recipe(
     recipe: Recipe,
     config: Config,
     base: Path,
-    report: Any,
+    report: Report,
     ways: tuple[str, ...],
     views: list[View],
     cache: TaskCache,

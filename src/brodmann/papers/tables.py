@@ -12,6 +12,8 @@ from brodmann.errors import InputError
 from brodmann.files import read_json
 from brodmann.papers.readers.common import P_VALUE, PLUS_MINUS, is_companion
 from brodmann.papers.recipes import PAPERS, Numbers, Recipe, View, index, recipes
+from brodmann.reporting.blocks import Block, Table, Words
+from brodmann.text import NOTHING, capital, number, p_value, places, plain, signed
 
 SCALES = ("mini", "paper")
 ONE_SIDED = (
@@ -87,34 +89,20 @@ def hardly_learnt(found: dict[str, Any], arm: str = "") -> dict[str, str]:
 
 def as_markdown(document: dict[str, Any]) -> str:
     """A table of our numbers, the paper's in brackets."""
-    view, ours = document["view"], document["ours"]
-    columns = shown_columns(document)
+    view = document["view"]
+    columns, rows = shown_cells(document)
     lines = [
         f"# {view['name']}: {view['shows']}",
         "",
         f"{document['paper']}. Scale: {document['scale']} (`brodmann reproduce {view['name']} "
         f"--scale {document['scale']}`). {how_to_read(document)}",
         "",
-        f"| {corner(view)} | " + " | ".join(columns) + " |",
-        "|---" * (len(columns) + 1) + "|",
+        f"| {' | '.join(columns)} |",
+        "|---" * len(columns) + "|",
+        *(f"| {' | '.join(row)} |" for row in rows),
     ]
-    for row in dict.fromkeys([*ours, *view["paper"]]):
-        cells = [
-            cell_text(ours.get(row, {}), view["paper"].get(row, {}), column) for column in columns
-        ]
-        lines.append(f"| {row} | " + " | ".join(cells) + " |")
-    if document["changes"]:
-        lines += ["", f"**Not the recipe as it is**: {changed_words(document)}."]
-    if document["failed"]:
-        lines += ["", f"**Without {len(document['failed'])} runs that failed.**"]
-    if document["data"]:
-        lines += ["", f"Data: {'; '.join(document['data'])}."]
-    if document["hardly_learnt"]:
-        lines += ["", caution(document)]
-    if document.get("undefined"):
-        lines += ["", left_out(document)]
-    if view["note"]:
-        lines += ["", f"{view['note'][:1].upper()}{view['note'][1:]}."]
+    for strong, words in remarks(document):
+        lines += ["", f"**{strong}**{words}" if strong else words]
     if view["figure"]:
         picture = table_file(
             Path(), view["name"], document["scale"], changed=bool(document["changes"])
@@ -127,6 +115,53 @@ def as_markdown(document: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def as_blocks(document: Mapping[str, Any]) -> list[Block]:
+    """The same table for whoever watches: our numbers, the paper's in brackets."""
+    view = document["view"]
+    columns, rows = shown_cells(document)
+    words = (
+        Words(strong + rest, "caution" if strong else "plain") for strong, rest in remarks(document)
+    )
+    return [
+        Words(f"{view['name']}: {view['shows']}. {how_to_read(document)}"),
+        Table(columns, rows, alike=True),
+        *words,
+    ]
+
+
+def shown_cells(document: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
+    """The columns with what is above the rows' names, and every row with its name."""
+    view, ours = document["view"], document["ours"]
+    columns = shown_columns(document)
+    rows = [
+        [
+            row,
+            *(cell_text(ours.get(row, {}), view["paper"].get(row, {}), name) for name in columns),
+        ]
+        for row in dict.fromkeys([*ours, *view["paper"]])
+    ]
+    return [corner(view), *columns], rows
+
+
+def remarks(document: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What to know of the numbers: (what counts most of it, the rest)."""
+    view = document["view"]
+    found = []
+    if document["changes"]:
+        found.append(("Not the recipe as it is", f": {changed_words(document)}."))
+    if document["failed"]:
+        found.append((f"Without {len(document['failed'])} runs that failed.", ""))
+    if document["data"]:
+        found.append(("", f"Data: {'; '.join(document['data'])}."))
+    if document["hardly_learnt"]:
+        found.append(("", caution(document)))
+    if document.get("undefined"):
+        found.append(("", left_out(document)))
+    if view["note"]:
+        found.append(("", f"{capital(view['note'])}."))
+    return found
+
+
 def corner(view: Mapping[str, Any]) -> str:
     """Above the rows' names and before the columns': what both are."""
     return "{} ↓ {} →".format(*view["sides"]) if view["sides"] else ""
@@ -134,12 +169,11 @@ def corner(view: Mapping[str, Any]) -> str:
 
 def beside(mine: float | None, theirs: float | None) -> str:
     """Our number, and in brackets the paper's and how far ours is from it."""
-    first = "–" if mine is None else _short(mine)
+    first = NOTHING if mine is None else number(mine)
     if theirs is None:
         return first
-    fine = mine is not None and max(abs(mine), abs(theirs)) < 1
-    difference = "" if mine is None else f", {_signed(mine - theirs, 2 if fine else 1)}"
-    return f"{first} ({_short(theirs)}{difference})"
+    apart = "" if mine is None else f", {signed(mine - theirs, places(mine, theirs))}"
+    return f"{first} ({number(theirs)}{apart})"
 
 
 def shown_columns(document: Mapping[str, Any]) -> list[str]:
@@ -157,7 +191,7 @@ def cell_text(
     first, bracket, rest = text.partition(" (")
     first += _spread(ours, column)
     if (p := ours.get(column + P_VALUE)) is not None:
-        first += f", p = {p:.3f}"
+        first += f", {p_value(p)}"
     if not bracket:
         return first
     theirs, comma, difference = rest.partition(", ")
@@ -167,7 +201,7 @@ def cell_text(
 
 def _spread(row: Mapping[str, float | None], column: str) -> str:
     spread = row.get(column + PLUS_MINUS)
-    return "" if spread is None else f" ± {spread:.1f}"
+    return "" if spread is None else f" ± {plain(spread)}"
 
 
 def how_to_read(document: Mapping[str, Any]) -> str:
@@ -216,17 +250,6 @@ def left_out(document: Mapping[str, Any]) -> str:
     return f"D is undefined in {where}: {reasons}."
 
 
-def _signed(difference: float, places: int) -> str:
-    return f"{difference:+,}" if isinstance(difference, int) else f"{difference:+.{places}f}"
-
-
-def _short(value: float) -> str:
-    """Percentages have one place, correlations and cosines two, counts none."""
-    if isinstance(value, int):
-        return f"{value:,}"
-    return f"{value:.2f}" if abs(value) < 1 else f"{value:.1f}"
-
-
 def listed(output: Path) -> list[dict[str, Any]]:
     """Every table and figure: what it shows, its recipe, and at which scales it is done, done with
     settings changed by --set (not the recipe's own numbers), begun, or with runs that failed."""
@@ -248,6 +271,25 @@ def listed(output: Path) -> list[dict[str, Any]]:
             }
         )
     return rows
+
+
+def recipe_list(rows: list[dict[str, Any]]) -> list[Block]:
+    """Every recipe with what it varies, and under it its tables and figures (rows of `listed`)."""
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault(row["recipe"] or "none yet", []).append(row)
+    shown: list[tuple[str, str, str]] = []
+    recipe_rows = []
+    for recipe, views in groups.items():
+        varies = views[0]["varies"]
+        recipe_rows.append(len(shown))
+        shown.append((recipe, f"varies {varies}" if varies else "", ""))
+        for row in views:
+            states = [*row["done"], *(f"{scale} (changed)" for scale in row["changed"])]
+            states += [f"{scale} ({s})" for s in ("begun", "failed") for scale in row[s]]
+            shown.append((f"  {row['name']}", row["shows"], ", ".join(states) or NOTHING))
+    caption = "Recipes, and the tables and figures that each one makes."
+    return [Table(("name", "shows", "done"), shown, caption, recipe_rows)]
 
 
 def _state(output: Path, name: str, recipe: Recipe | None, scale: str) -> str:

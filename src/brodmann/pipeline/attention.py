@@ -1,7 +1,6 @@
 """Attention maps of two runs, head by head → `attention-maps.json` in the first one's folder."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -11,12 +10,13 @@ from brodmann.pipeline.run import one_process
 from brodmann.pipeline.run_folder import opened, timed, trained, trained_model
 from brodmann.pipeline.train import tasks_of
 from brodmann.results import AttentionMaps
+from brodmann.training.events import Report
 
 FILE = "attention-maps.json"
 
 
 def relate_attention(
-    config: Config, base: Path, report: Any, *, other: Path, examples: int = 1000
+    config: Config, base: Path, report: Report, *, other: Path, examples: int = 1000
 ) -> AttentionMaps:
     """Of every task that both runs have: (layer, head) of the mean cosine of the two models' maps,
     over `examples` validation texts at most."""

@@ -12,11 +12,12 @@ from brodmann.pipeline.run_folder import opened, timed, trained
 from brodmann.pipeline.train import tasks_of
 from brodmann.pipeline.training_loss import training_losses
 from brodmann.results import Dissociation, HeadScores
+from brodmann.training.events import Report
 
 FILE = "dissociation.json"
 
 
-def dissociate(config: Config, base: Path, report: Any) -> Dissociation:
+def dissociate(config: Config, base: Path, report: Report) -> Dissociation:
     from brodmann.training.processes import is_main, together
 
     trained(config)
@@ -31,7 +32,7 @@ def dissociate_in(
     folder: Path,
     config: Config,
     tasks: list[Task],
-    report: Any,
+    report: Report,
     scores: HeadScores | None = None,
 ) -> Dissociation:
     """What the configuration asks for: that which is there, or measured now."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from brodmann.files import cache_folder
-from brodmann.results import size_in_words
+from brodmann.text import size
 
 CORE = ("torch", "transformers", "tokenizers", "accelerate", "datasets", "safetensors")
 EXTRAS = {
@@ -46,9 +46,9 @@ def examine() -> dict[str, Any]:
     hub = os.environ.get("HF_HUB_OFFLINE", "0") in ("1", "true", "ON", "YES")
     check("hub", not hub, "switched off by HF_HUB_OFFLINE" if hub else "not switched off")
     free = shutil.disk_usage(Path.cwd()).free
-    check("disk", free > 5e9, f"{size_in_words(free)} free here")
+    check("disk", free > 5e9, f"{size(free)} free here")
     for name, folder in (("cache", cache_folder()), ("hub's cache", _hub_cache())):
-        check(name, True, f"{folder} ({size_in_words(_size(folder))})")
+        check(name, True, f"{folder} ({size(_size(folder))})")
     return {"checks": checks}
 
 

@@ -15,14 +15,15 @@ from brodmann.files import Array, write_arrays, write_json
 from brodmann.pipeline.run_folder import opened, timed, trained
 from brodmann.pipeline.train import tasks_of
 from brodmann.pipeline.training_loss import training_losses
-from brodmann.results import conditioning_in_words
+from brodmann.text import conditioning
+from brodmann.training.events import Report
 
 OUTCOMES = "evaluated.npz"  # what every example contributed, for later resampling
 RESAMPLES = 1000
 
 
 def evaluate(
-    config: Config, base: Path, report: Any, *, cache: TaskCache | None = None
+    config: Config, base: Path, report: Report, *, cache: TaskCache | None = None
 ) -> dict[str, Any]:
     from brodmann.training.processes import is_main, together
 
@@ -32,12 +33,12 @@ def evaluate(
         return evaluate_in(folder, config, tasks, report)
 
 
-def evaluate_in(folder: Path, config: Config, tasks: list[Task], report: Any) -> dict[str, Any]:
+def evaluate_in(folder: Path, config: Config, tasks: list[Task], report: Report) -> dict[str, Any]:
     with timed(folder, "evaluation"):
         return _evaluate_in(folder, config, tasks, report)
 
 
-def _evaluate_in(folder: Path, config: Config, tasks: list[Task], report: Any) -> dict[str, Any]:
+def _evaluate_in(folder: Path, config: Config, tasks: list[Task], report: Report) -> dict[str, Any]:
     from brodmann.models.controls import knows_tasks, rotations
     from brodmann.models.evaluation import evaluate as measure
     from brodmann.models.multitask import MultiTaskModel
@@ -91,12 +92,12 @@ def _evaluate_in(folder: Path, config: Config, tasks: list[Task], report: Any) -
         write_json(folder / "metrics.json", document)
     report("scores", {"tasks": tasks, "splits": results, "folder": folder})
     if worth is not None:
-        report("note", {"text": conditioning_in_words(worth)})
+        report("note", {"text": conditioning(worth)})
     return document
 
 
 def _conditioning(
-    model: Any, tasks: list[Task], config: Config, kept: dict[str, Array], report: Any
+    model: Any, tasks: list[Task], config: Config, kept: dict[str, Array], report: Report
 ) -> dict[str, Any] | None:
     """What an encoder that knows its task loses when tasks are exchanged."""
     from brodmann.models.controls import evaluate_exchanged, knows_tasks

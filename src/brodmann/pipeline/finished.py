@@ -11,13 +11,14 @@ from typing import Any
 
 from brodmann.config import Config
 from brodmann.errors import InputError
+from brodmann.training.events import Report
 
 # What was measured on a model; it says nothing of one that is trained anew.
 MEASURED: tuple[str, ...] = ("metrics.json", "evaluated.npz", "importance.json")
 MEASURED += ("dissociation.json", "outcomes.npz")
 
 
-def has_whole_model(folder: Path, report: Any, *, phase: str = "") -> bool:
+def has_whole_model(folder: Path, report: Report, *, phase: str = "") -> bool:
     """Whether the run's model is there with all its files.
 
     A damaged one with a checkpoint (of the last `phase`, where training has several) is to be made

@@ -9,11 +9,12 @@ from brodmann.measuring.importance import head_importance, passes
 from brodmann.pipeline.run_folder import opened, timed, trained
 from brodmann.pipeline.train import tasks_of
 from brodmann.results import PARTS, HeadScores
+from brodmann.training.events import Report
 
 FILE = "importance.json"
 
 
-def map_heads(config: Config, base: Path, report: Any) -> HeadScores:
+def map_heads(config: Config, base: Path, report: Report) -> HeadScores:
     from brodmann.training.processes import is_main, together
 
     trained(config)
@@ -22,7 +23,7 @@ def map_heads(config: Config, base: Path, report: Any) -> HeadScores:
         return map_in(folder, config, tasks, report)
 
 
-def map_in(folder: Path, config: Config, tasks: list[Task], report: Any) -> HeadScores:
+def map_in(folder: Path, config: Config, tasks: list[Task], report: Report) -> HeadScores:
     """The scores that the configuration asks for: those that are there, or measured now."""
     from brodmann.models.backbone.anatomy import head_shape
     from brodmann.models.multitask import MultiTaskModel

@@ -13,6 +13,7 @@ from brodmann.pipeline.run import one_process
 from brodmann.pipeline.run_folder import opened, trained
 from brodmann.pipeline.train import tasks_of
 from brodmann.results import Head, HeadScores, share_of
+from brodmann.training.events import Event, Report
 
 ORDERS = ("least", "top", "random")
 ROUNDS = 5  # of the clock, the two models taking turns
@@ -21,7 +22,7 @@ ROUNDS = 5  # of the clock, the two models taking turns
 def prune(
     config: Config,
     base: Path,
-    report: Any,
+    report: Report,
     *,
     alpha: float,
     order: str = "least",
@@ -42,7 +43,7 @@ def prune(
     if task is not None and task not in (names := [t.name for t in tasks]):
         raise InputError(f"the run has no task '{task}'{did_you_mean(task, names)}")
 
-    def report_all_but_the_map(event: str, facts: Any) -> None:
+    def report_all_but_the_map(event: Event, facts: dict[str, Any], /) -> None:
         if event != "map":
             report(event, facts)
 

@@ -28,6 +28,7 @@ from brodmann.measuring.relations.of_data import TEXT_COLUMNS
 from brodmann.pipeline.run import one_process
 from brodmann.pipeline.run_folder import opened, timed, trained
 from brodmann.pipeline.train import tasks_of
+from brodmann.training.events import Report
 
 RELEVANCE = "relevance-{}.json"
 
@@ -35,7 +36,7 @@ RELEVANCE = "relevance-{}.json"
 def relate(
     config: Config,
     base: Path,
-    report: Any,
+    report: Report,
     *,
     by: str = "words",
     clusters: int | None = None,
@@ -100,7 +101,7 @@ def relate(
 
 
 def _inputs_of(
-    folder: Path, config: Config, tasks: list[Task], by: str, examples: int, report: Any
+    folder: Path, config: Config, tasks: list[Task], by: str, examples: int, report: Report
 ) -> Inputs:
     """What a relation of a trained run is measured on."""
     from brodmann.models.multitask import MultiTaskModel

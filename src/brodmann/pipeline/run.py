@@ -15,6 +15,7 @@ from brodmann.pipeline.evaluate import OUTCOMES, evaluate_in
 from brodmann.pipeline.map import map_in
 from brodmann.pipeline.run_folder import opened
 from brodmann.pipeline.train import prepare, train_in
+from brodmann.training.events import Report
 
 
 def one_process(command: str, *, trains: bool = False) -> None:
@@ -29,7 +30,7 @@ def one_process(command: str, *, trains: bool = False) -> None:
 def run(
     config: Config,
     base: Path,
-    report: Any,
+    report: Report,
     *,
     branch_at: Sequence[float] = (),
     branch_from: Path | None = None,
@@ -60,7 +61,7 @@ def measure_heads(
     folder: Path,
     config: Config,
     tasks: list[Task],
-    report: Any,
+    report: Report,
     document: dict[str, Any],
     heads: bool,
 ) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from brodmann.data.sources.named import raw_split
 from brodmann.data.sources.table import Table
 from brodmann.errors import InputError, did_you_mean
 from brodmann.files import write_bytes
+from brodmann.training.events import Report
 
 Row = dict[str, Any]
 Answer = dict[str, Any]
@@ -45,7 +46,7 @@ def submission(
     base: Path,
     *,
     partial: bool = False,
-    report: Any,
+    report: Report,
 ) -> dict[str, int]:
     """Write the zip; returns how many predictions each of its files holds."""
     from brodmann.models.multitask import MultiTaskModel

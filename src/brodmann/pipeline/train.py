@@ -25,6 +25,7 @@ from brodmann.pipeline.run_folder import (
     trained_model,
 )
 from brodmann.results import HeadScores
+from brodmann.training.events import Report, silent
 
 OTHER_COMMANDS = ("distill", "transfer", "adapt", "meta", "study")  # whose sections `run` refuses
 MANY_RUNS = ("grid", "compare")  # whose sections it passes over with a note
@@ -115,7 +116,7 @@ def is_trained(config: Config) -> bool:
     return model_damage(config.folder / "model") is None
 
 
-def train(config: Config, base: Path, report: Any, *, cache: TaskCache | None = None) -> Path:
+def train(config: Config, base: Path, report: Report, *, cache: TaskCache | None = None) -> Path:
     """Train, or go on with what was stopped, or do nothing when the model is there."""
     from brodmann.training.processes import is_main, together
 
@@ -126,7 +127,7 @@ def train(config: Config, base: Path, report: Any, *, cache: TaskCache | None = 
 
 
 def prepare(
-    config: Config, base: Path, report: Any, cache: TaskCache | None = None
+    config: Config, base: Path, report: Report, cache: TaskCache | None = None
 ) -> tuple[list[Task], Any]:
     """Tasks, and the model unless it is trained: what can be wrong, before anything is written."""
     check_methods(config)
@@ -209,7 +210,7 @@ def train_in(
     config: Config,
     tasks: list[Task],
     model: Any,
-    report: Any,
+    report: Report,
     *,
     branch_at: Sequence[float] = (),
     branch_from: Path | None = None,
@@ -218,7 +219,7 @@ def train_in(
     from brodmann.training.processes import is_main, wait
 
     # Looked for again now that the folder is ours: another process may have trained it meanwhile.
-    if model is None or has_whole_model(folder, lambda *_: None):
+    if model is None or has_whole_model(folder, silent):
         report("done", {"text": "already trained", "folder": folder})
         if is_main():
             tidy(folder, config)  # killed between the model and this
@@ -251,7 +252,9 @@ def train_in(
         save_finished(model, folder, config, scores=scores)
 
 
-def _fit_heads_in(folder: Path, config: Config, tasks: list[Task], model: Any, report: Any) -> None:
+def _fit_heads_in(
+    folder: Path, config: Config, tasks: list[Task], model: Any, report: Report
+) -> None:
     """Fit the output heads to convergence, where that is asked for instead of training."""
     from brodmann.training.output_heads import fit_output_heads
     from brodmann.training.processes import is_main

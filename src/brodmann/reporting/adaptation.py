@@ -6,7 +6,7 @@ Read by the page and by the terminal, so that both say the same.
 from typing import Any
 
 from brodmann.models.encoders import architecture_of
-from brodmann.reporting.blocks import interval, listed, percent, points
+from brodmann.text import listed, percent, points, with_interval
 
 LOST = 0.02  # points of a score: a clear loss is at least this, with its interval below zero
 ALIKE = (
@@ -41,7 +41,7 @@ def lost_tasks(found: dict[str, Any]) -> dict[str, str]:
             words = (
                 f"{metric} {percent(before)} → {percent(after)} %, {points(after - before)} points"
             )
-            lost[task] = f"{words} {interval(ends)}".strip()
+            lost[task] = with_interval(words, ends)
     return lost
 
 

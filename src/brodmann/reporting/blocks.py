@@ -1,14 +1,17 @@
-"""What a report is made of: a few plain blocks, drawn by a page (`html`) and by a terminal.
+"""What results are made of: a few plain blocks, drawn by a page (`html`) and by a terminal.
 
 A section says what it has to say once, in blocks; how they look is not its business. All texts are
 plain: whoever draws them escapes them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from brodmann.results import HeadScores
+from brodmann.text import NOTHING, plain
+
+ROOM_FOR_NAMES = 64  # letters of all column names together; beyond, columns go by number
 
 Number = float | None
 Interval = Sequence[float] | None
@@ -16,7 +19,8 @@ Interval = Sequence[float] | None
 
 @dataclass
 class Words:
-    """A paragraph. `tone`: `lead` is the headline, `note` small print."""
+    """A paragraph. `tone`: `lead` is the headline, `note` small print, `caution` what to be careful
+    about, `warning` what went wrong."""
 
     text: str
     tone: str = "plain"
@@ -37,6 +41,14 @@ class Table:
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
     caption: str = ""
+    strong: Collection[int] = ()  # rows that count more than the others
+    alike: bool = False  # columns hold the same kind of thing: some may be shown before the others
+
+    def is_words(self, column: int) -> bool:
+        """Whether it holds words, which begin on the left; numbers end on the right."""
+        cells = [row[column] for row in self.rows if row[column] not in ("", NOTHING)]
+        words = sum(not text.lstrip("[+-− ")[:1].isdigit() for text in cells)
+        return 2 * words > len(cells)
 
 
 @dataclass
@@ -52,6 +64,26 @@ class Matrix:
     percent: bool = True
     bold_diagonal: bool = False
     numbered: bool = True
+    colours: str = ""  # what the shades mean, for whoever sees them
+
+    def column_names(self) -> list[tuple[str, str]]:
+        """(shown, whole) of each column: its name, or its number where names take much room."""
+        if sum(len(name) for name in self.columns) <= ROOM_FOR_NAMES or not self.numbered:
+            return [(name, name) for name in self.columns]
+        names = []
+        for place, name in enumerate(self.columns):
+            minus = "–" if name.startswith("–") else ""
+            names.append((f"{minus}{place + 1}" if place < len(self.rows) else name, name))
+        return names
+
+    def cell(self, row: int, column: int) -> str:
+        """One number as it is shown."""
+        value, digits = self.values[row][column], self.digits
+        if value is None:
+            return NOTHING
+        if not self.percent and not float(value).is_integer():
+            digits = max(1, digits)  # a mean of counts is no count
+        return plain(100 * value if self.percent else value, digits)
 
 
 @dataclass
@@ -124,7 +156,12 @@ class Fold:
     """More, for those who want it."""
 
     title: str
-    blocks: Sequence[Any]
+    blocks: "Sequence[Block]"
+
+
+Block: TypeAlias = (
+    Words | Items | Table | Matrix | Bars | Lines | Scatter | Tree | Atlas | Code | Fold
+)
 
 
 @dataclass
@@ -133,46 +170,4 @@ class Section:
 
     name: str  # its place in the page's address
     title: str
-    blocks: Sequence[Any] = field(default_factory=list)
-
-
-def percent(value: Number, digits: int = 1) -> str:
-    return "–" if value is None else plain(100 * value, digits)
-
-
-def plain(value: float, digits: int = 1) -> str:
-    """A number with a true minus, and no minus before zero."""
-    text = f"{value:.{digits}f}"
-    if float(text) == 0:
-        return text.lstrip("-")
-    return text.replace("-", "−")
-
-
-def points(difference: float) -> str:
-    text = plain(100 * difference)
-    return f"+{text}" if difference > 0 and float(text) else text
-
-
-def interval(ends: Interval) -> str:
-    return "" if ends is None else f"[{percent(ends[0])}, {percent(ends[1])}]"
-
-
-def p_value(p: float) -> str:
-    return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
-
-
-def listed(names: Sequence[str], most: int = 6) -> str:
-    """A few names in a row; of many, how many more there are."""
-    shown = list(names[:most])
-    return ", ".join(shown) + (f" and {len(names) - most} more" if len(names) > most else "")
-
-
-def mean_spread(value: Any) -> str:
-    if value is None:
-        return "–"
-    mean, spread = value
-    return percent(mean) + ("" if spread is None else f" ± {percent(spread)}")
-
-
-def counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" + ("" if count == 1 else "s")
+    blocks: Sequence[Block] = field(default_factory=list)

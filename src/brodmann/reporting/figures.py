@@ -8,6 +8,7 @@ import numpy as np
 
 from brodmann.errors import InputError
 from brodmann.results import AttentionMaps, Dissociation, HeadScores
+from brodmann.text import percent, percentage, short
 
 COLOURS = "Greys"
 OWN = "#c0392b"
@@ -46,10 +47,6 @@ def save(figure: Any, path: Any) -> None:
         warnings.filterwarnings("ignore", message="Glyph .* missing")
         how = {} if isinstance(path, str | Path) else {"format": "svg"}
         figure.savefig(path, bbox_inches="tight", **how)
-
-
-def short(name: str, letters: int = 24) -> str:
-    return name if len(name) <= letters else name[: letters - 1] + "…"
 
 
 def _head_maps(scores: HeadScores, alpha: float) -> Any:
@@ -92,7 +89,7 @@ def _head_maps(scores: HeadScores, alpha: float) -> Any:
     axes.set_ylabel("layer", fontsize=8)
     axes.set_title(
         f"Head importance (each task scaled to its most important head); "
-        f"squares: top {100 * alpha:g} %",
+        f"squares: top {percentage(alpha)}",
         fontsize=9,
     )
     return figure
@@ -116,7 +113,7 @@ def _dissociation(result: Dissociation) -> Any:
     for (i, j), value in np.ndenumerate(shown):
         if np.isfinite(value):
             weight = "bold" if i == j else "normal"
-            text, dark = f"{100 * value:.1f}", relative[i, j] < 0.5
+            text, dark = percent(value), relative[i, j] < 0.5
             left.text(
                 j, i, text, ha="center", va="center", fontsize=8, weight=weight,
                 color="white" if dark else "black",
@@ -125,7 +122,7 @@ def _dissociation(result: Dissociation) -> Any:
     left.set_xticks(range(count + 2), off, parse_math=False)
     left.tick_params(axis="x", labelrotation=30, labelsize=8)
     left.set_yticks(range(count), names, fontsize=8, parse_math=False)
-    left.set_title(f"score (%), heads of … off (top {100 * result.alpha:g} %)", fontsize=9)
+    left.set_title(f"score (%), heads of … off (top {percentage(result.alpha)})", fontsize=9)
     values = [0.0 if d is None else 100 * d for d in result.per_task]
     right.barh(range(count), values, color=[OWN if v > 0 else "#7f8c8d" for v in values])
     for i, ends in enumerate(result.intervals["per_task"]):

@@ -11,11 +11,11 @@ from brodmann.analysis.statistics import FEWEST_DRAWS, FEWEST_SEEDS
 from brodmann.data.kinds import lower_is_better
 from brodmann.models.encoders import architecture_of
 from brodmann.reporting.adaptation import advice_against_loss, loss_in_words, lost_tasks
-from brodmann.reporting.blocks import counted, interval, listed, mean_spread, percent, points
 from brodmann.reporting.gains import sharing_arm, single_arm, single_differences
 from brodmann.reporting.record import Record, Study
 from brodmann.reporting.separation import HARDLY, Reasoned
 from brodmann.results import Dissociation
+from brodmann.text import counted, interval, listed, mean_spread, percent, percentage, points
 
 STILL_RISING = 0.01  # gain of the last evaluation over the one before, with the best one last
 FORGOTTEN = 0.02  # loss from a task's own best evaluation to the last
@@ -186,8 +186,9 @@ def _head_steps(
             found.append(
                 (
                     "Try [specialize] (IAT): it trains the last steps along each task's own heads.",
-                    f"tasks share {100 * crowded:.0f} % of their top heads (from "
-                    f"{100 * CROWDED:.0f} %), and the interval of D is below {100 * DISTINCT:g} %",
+                    f"tasks share {percent(crowded, 0)} % of their top heads "
+                    f"(from {percentage(CROWDED)}), and the interval of D is below "
+                    f"{percentage(DISTINCT)}",
                 )
             )
     idle = idle_share(run)
@@ -196,14 +197,14 @@ def _head_steps(
             (
                 "Prune: `brodmann prune` with a share of 0.3 should cost little.",
                 f"the least important 30 % of heads hold {percent(idle)} % of all importance "
-                f"(below {100 * IDLE:g} %)",
+                f"(below {percentage(IDLE)})",
             )
         )
     if result is not None and len(result.curve) < 2:
         found.append(
             (
                 "Measure D over several shares: [dissociation] curve = [0.1, 0.2, 0.3, 0.5].",
-                f"it was measured at {100 * result.alpha:g} % only",
+                f"it was measured at {percentage(result.alpha)} only",
             )
         )
     if result is not None and result.random and 0 < len(result.random[0]) < FEWEST_DRAWS:
@@ -264,7 +265,7 @@ def _training_steps(run: Record) -> list[Reasoned]:
             found.append(
                 (
                     f"Raise model.max_length for {task}.",
-                    f"{100 * entry['truncated']:.0f} % of its validation texts are cut",
+                    f"{percent(entry['truncated'], 0)} % of its validation texts are cut",
                 )
             )
     return found

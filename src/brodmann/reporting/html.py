@@ -16,11 +16,11 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from brodmann.reporting import charts
-from brodmann.reporting.blocks import Atlas, Bars, Matrix, Section, Table, plain
+from brodmann.reporting.blocks import Atlas, Bars, Matrix, Section
 from brodmann.results import HeadScores
+from brodmann.text import plain
 
 NOBODY = -1  # owner of a head that helps no task
-ROOM_FOR_NAMES = 64  # letters of all column names together; beyond, columns go by number
 
 
 def page(title: str, subtitle: str, sections: Sequence[Section]) -> str:
@@ -39,9 +39,7 @@ def page(title: str, subtitle: str, sections: Sequence[Section]) -> str:
         swatch=charts.swatch,
         bar_places=bar_places,
         plain=plain,
-        column_names=column_names,
-        cell=cell,
-        is_text=is_text,
+        shade=shade,
         atlas_data=lambda block: embedded(atlas_data(block)),
     )
     template = environment.from_string((files / "page.html").read_text(encoding="utf-8"))
@@ -76,7 +74,7 @@ def atlas_data(block: Atlas) -> dict[str, Any]:
                 "layers": scores.shape[0],
                 "heads": scores.shape[1],
                 "present": scores.heads,
-                "scores": [[short(value) for value in task.ravel()] for task in scores.values],
+                "scores": [[rounded(value) for value in task.ravel()] for task in scores.values],
                 "ranks": [ranks(scores, task) for task in scores.tasks],
                 "owner": owner.ravel().tolist(),
                 "strength": [round(float(value), 3) for value in strength.ravel()],
@@ -109,39 +107,19 @@ def ranks(scores: HeadScores, task: str) -> list[int]:
     return found
 
 
-def short(value: float) -> float:
+def rounded(value: float) -> float:
     """Four digits are more than a reader can use."""
     return float(f"{value:.4g}")
 
 
-def is_text(block: Table, column: int) -> bool:
-    """Columns of words stand on the left, numbers on the right."""
-    cells = [row[column] for row in block.rows if row[column] not in ("", "–")]
-    return any(not text.lstrip("[+-−").replace(" ", "")[:1].isdigit() for text in cells)
-
-
-def column_names(block: Matrix) -> list[tuple[str, str]]:
-    """(shown, whole) of each column: its name, or its number where names take too much room."""
-    if sum(len(name) for name in block.columns) <= ROOM_FOR_NAMES or not block.numbered:
-        return [(name, name) for name in block.columns]
-    names = []
-    for place, name in enumerate(block.columns):
-        minus = "–" if name.startswith("–") else ""
-        names.append((f"{minus}{place + 1}" if place < len(block.rows) else name, name))
-    return names
-
-
-def cell(block: Matrix, row: int, column: int) -> tuple[str, str]:
-    """(text, style) of one number."""
-    value, shade = block.values[row][column], block.shades[row][column]
-    digits = block.digits
-    if value is not None and not block.percent and not float(value).is_integer():
-        digits = max(1, digits)  # a mean of counts is no count
-    text = "–" if value is None else plain(100 * value if block.percent else value, digits)
-    style = "" if shade is None else f"--shade:{round(55 * min(abs(shade), 1.0))}%"
-    if shade is not None and shade < 0:
-        style += ";--heat:var(--mark)"  # what is below 0 does not look like 0
-    return text, style
+def shade(block: Matrix, row: int, column: int) -> str:
+    """The style of one number's cell."""
+    found = block.shades[row][column]
+    if found is None:
+        return ""
+    style = f"--shade:{round(55 * min(abs(found), 1.0))}%"
+    # what is below 0 does not look like 0
+    return f"{style};--heat:var(--mark)" if found < 0 else style
 
 
 def bar_places(block: Bars) -> dict[str, Any]:

@@ -10,8 +10,18 @@ from collections.abc import Mapping, Sequence
 
 from brodmann.analysis.dissociation import DISTINCT, UNCLEAR, findings
 from brodmann.analysis.statistics import FEWEST_DRAWS, SIGNIFICANT
-from brodmann.reporting.blocks import counted, interval, listed, p_value, percent
-from brodmann.results import VERDICTS, Dissociation, reasons_in_words
+from brodmann.results import Dissociation
+from brodmann.text import (
+    VERDICTS,
+    capital,
+    counted,
+    listed,
+    p_value,
+    percent,
+    percentage,
+    reasons,
+    with_interval,
+)
 
 Reasoned = tuple[str, str]  # what, why
 HARDLY = "hardly trained"
@@ -28,7 +38,7 @@ def separation(
     ]
     if result.mean is None:
         words = "Specialization could not be measured: D is undefined."
-        return [(words, reasons_in_words(result.undefined)), *_each_task(result, weak)]
+        return [(words, reasons(result.undefined)), *_each_task(result, weak)]
     return [
         (headline(result, weak), _measure(result)),
         *_each_task(result, weak),
@@ -63,16 +73,16 @@ def exchange_p(result: Dissociation) -> float | None:
 
 
 def _measure(result: Dissociation) -> str:
-    shown = f"D = {percent(result.mean)} % {interval(result.intervals['mean'])}".strip()
+    shown = with_interval(f"D = {percent(result.mean)} %", result.intervals["mean"])
     heads = len(result.heads[0]) if result.heads else 0
-    words = f"{shown} with the top {100 * result.alpha:g} % of heads ({heads} per task)"
+    words = f"{shown} with the top {percentage(result.alpha)} of heads ({heads} per task)"
     if result.intervals["mean"] is not None:
         over = result.intervals.get("over", ["validation examples"])
         words += f"; 95 % interval over {' and '.join(over)}"
     p = exchange_p(result)
     if p is not None:
         words += f"; {p_value(p)} against the same heads dealt at random"
-    return f"{words}; strong from {100 * DISTINCT:g} %"
+    return f"{words}; strong from {percentage(DISTINCT)}"
 
 
 def _each_task(result: Dissociation, weak: Sequence[str]) -> list[Reasoned]:
@@ -100,7 +110,7 @@ def _each_task(result: Dissociation, weak: Sequence[str]) -> list[Reasoned]:
     reason = "by each task's own interval"
     if draws >= FEWEST_DRAWS:
         reason += f", and p ≤ {SIGNIFICANT:g} against {draws} random choices of heads"
-    return [(words[:1].upper() + words[1:] + ".", reason)]
+    return [(capital(words) + ".", reason)]
 
 
 def _group(ends: Sequence[float], p: float | None) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from brodmann.analysis.link import linked
-from brodmann.reporting.figures import short
+from brodmann.text import short
 
 Numbers = dict[str, dict[str, float | None]]  # row → column → value
 SHADES = ("#1f4e79", "#c0392b", "#4a7c59", "#b8860b", "#6c5b7b", "#557a95", "#8c564b", "#555555")

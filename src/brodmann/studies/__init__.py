@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from brodmann.config import Config
     from brodmann.data.task_cache import TaskCache
     from brodmann.studies.plan.counting import Counted
+    from brodmann.training.events import Report
 
 STUDIES: dict[str, str] = {  # in this order: a grid may be of adaptations, or of students
     "grid": f"{__name__}.grid",
@@ -36,12 +37,12 @@ class Study:
     in_grids = False  # whether a cell of a grid may be one: `run_cell`
     of_runs = False  # whether it is made of ordinary runs, each of which `run` could do alone
 
-    def run(self, config: "Config", base: Path, report: Any, **options: Any) -> dict[str, Any]:
+    def run(self, config: "Config", base: Path, report: "Report", **options: Any) -> dict[str, Any]:
         """Do what is not done yet; the result. `cache` may hold tasks that were read before."""
         raise NotImplementedError
 
     def run_cell(
-        self, config: "Config", base: Path, report: Any, *, heads: bool, **options: Any
+        self, config: "Config", base: Path, report: "Report", *, heads: bool, **options: Any
     ) -> dict[str, Any]:
         """Do it as a cell of a grid; `splits` with scores, and whatever the cell should keep.
 
@@ -68,13 +69,13 @@ class Study:
         """Raise `InputError` if there is no plan for it."""
 
     def measure(
-        self, config: "Config", base: Path, report: Any, *, heads: bool, cache: "TaskCache"
+        self, config: "Config", base: Path, report: "Report", *, heads: bool, cache: "TaskCache"
     ) -> dict[str, Any]:
         """The plan of one cell, from some of its steps."""
         raise NotImplementedError
 
     def plan(
-        self, config: "Config", base: Path, report: Any, *, speed: float | None, heads: bool
+        self, config: "Config", base: Path, report: "Report", *, speed: float | None, heads: bool
     ) -> dict[str, Any]:
         """What it will take, from some of its steps; afterwards, what it took."""
         raise NotImplementedError

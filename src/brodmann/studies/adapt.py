@@ -28,12 +28,14 @@ from brodmann.studies.plan.counting import Counted
 from brodmann.studies.plan.estimate import estimate_run, starts_scored
 from brodmann.studies.plan.measuring_run import plan_of_run
 from brodmann.studies.plan.planning import plan_once
+from brodmann.text import percentage
+from brodmann.training.events import Report
 
 FILE = "adaptation.json"
 
 
 def adapt(
-    config: Config, base: Path, report: Any, *, cache: TaskCache | None = None
+    config: Config, base: Path, report: Report, *, cache: TaskCache | None = None
 ) -> dict[str, Any]:
     """Zero-shot scores of every start, then (unless asked not to) training from the chosen one."""
     from brodmann.models.saving import weights_digest
@@ -82,13 +84,13 @@ def adapt(
         old = _old_tasks(Path(section.start), model, report, cache)
         *smaller, largest = shares
         for share in smaller:
-            if _percent(share) not in result.get("shares", {}):
+            if percentage(share) not in result.get("shares", {}):
                 place = folder / "shares" / f"{share:g}"
-                report("stage", {"text": f"training with {_percent(share)} of the data"})
+                report("stage", {"text": f"training with {percentage(share)} of the data"})
                 with timed(folder, "smaller shares"):
                     learnt = _trained(model, shares[share], config, section, place, report)
                 row = _row(shares[share], _primary(_judged(learnt, tasks, config), tasks))
-                keep(shares={**result.get("shares", {}), _percent(share): row})
+                keep(shares={**result.get("shares", {}), percentage(share): row})
                 clear_checkpoints(place)  # nobody goes on from a share's model
         if not has_whole_model(folder, report):
             with timed(folder, "training"):
@@ -96,10 +98,10 @@ def adapt(
             save_finished(learnt, folder, config)
         if "scores" not in result:
             keep(scores=evaluate_in(folder, config, tasks, report)["splits"])
-        if section.shares and _percent(largest) not in result.get("shares", {}):
+        if section.shares and percentage(largest) not in result.get("shares", {}):
             judged = result["scores"]["validation"]
             row = _row(shares[largest], {t.name: judged[t.name]["score"] for t in tasks})
-            keep(shares={**result.get("shares", {}), _percent(largest): row})
+            keep(shares={**result.get("shares", {}), percentage(largest): row})
         if old and not result.get("old", {}).get("after"):
             report("stage", {"text": "scoring the old tasks before and after"})
             keep(old=_before_and_after(model, trained_model(str(folder)), old, config))
@@ -136,7 +138,12 @@ def start_like(like: str | dict[str, str], task: str) -> str:
 
 
 def _trained(
-    model: Any, tasks: list[Task], config: Config, section: AdaptSection, folder: Path, report: Any
+    model: Any,
+    tasks: list[Task],
+    config: Config,
+    section: AdaptSection,
+    folder: Path,
+    report: Report,
 ) -> Any:
     from brodmann.training.fit import fit
 
@@ -165,7 +172,7 @@ def _zero_shot(
     }
 
 
-def _old_tasks(start: Path, model: Any, report: Any, cache: TaskCache | None) -> list[Task]:
+def _old_tasks(start: Path, model: Any, report: Report, cache: TaskCache | None) -> list[Task]:
     """The trained model's own tasks, as its run read them.
 
     A start that was itself adapted has the tasks of its own start as well. Where the data of old
@@ -248,7 +255,7 @@ def _percent(share: float) -> str:
 
 
 def _measured(
-    config: Config, base: Path, report: Any, cache: TaskCache | None = None
+    config: Config, base: Path, report: Report, cache: TaskCache | None = None
 ) -> dict[str, Any]:
     """[adapt]: every start scored, one training for every share of the data, and an evaluation."""
     section = config.adapt
@@ -277,11 +284,11 @@ class Adapt(Study):
     command = "adapt"
     in_grids = True
 
-    def run(self, config: Config, base: Path, report: Any, **options: Any) -> dict[str, Any]:
+    def run(self, config: Config, base: Path, report: Report, **options: Any) -> dict[str, Any]:
         return adapt(config, base, report, **options)
 
     def run_cell(
-        self, config: Config, base: Path, report: Any, *, heads: bool, **options: Any
+        self, config: Config, base: Path, report: Report, *, heads: bool, **options: Any
     ) -> dict[str, Any]:
         found = adapt(config, base, report, cache=options.get("cache"))
         kept = ("metrics", "head", "zero_shot", "shares", "old")
@@ -294,12 +301,12 @@ class Adapt(Study):
         values["adapt"]["start"] = moved(values["adapt"]["start"])
 
     def measure(
-        self, config: Config, base: Path, report: Any, *, heads: bool, cache: TaskCache
+        self, config: Config, base: Path, report: Report, *, heads: bool, cache: TaskCache
     ) -> dict[str, Any]:
         return _measured(config, base, report, cache)
 
     def plan(
-        self, config: Config, base: Path, report: Any, *, speed: float | None, heads: bool
+        self, config: Config, base: Path, report: Report, *, speed: float | None, heads: bool
     ) -> dict[str, Any]:
         return plan_once(config, report, speed, lambda: _measured(config, base, report))
 

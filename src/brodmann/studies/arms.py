@@ -23,6 +23,7 @@ from brodmann.studies import Study
 from brodmann.studies.compare import compare_runs
 from brodmann.studies.plan.counting import Counted, Run, count_runs
 from brodmann.studies.plan.many import plan_many
+from brodmann.training.events import Report
 from brodmann.training.method_settings import IAT
 
 VARIANTS = {"iat": "important", "random": "random", "prune": "prune"}  # all but the switch is multi
@@ -42,7 +43,7 @@ OFF: dict[str, dict[str, Any]] = {  # chosen by `multi`'s map of heads
 def run_arms(
     config: Config,
     base: Path,
-    report: Any,
+    report: Report,
     *,
     baseline: str | None = None,
     to: Path | None = None,
@@ -136,7 +137,7 @@ class Compare(Study):
     command = "compare"
     of_runs = True
 
-    def run(self, config: Config, base: Path, report: Any, **options: Any) -> dict[str, Any]:
+    def run(self, config: Config, base: Path, report: Report, **options: Any) -> dict[str, Any]:
         return run_arms(config, base, report, **options)
 
     def runs(self, config: Config) -> dict[str, Config]:
@@ -158,7 +159,7 @@ class Compare(Study):
         }
 
     def plan(
-        self, config: Config, base: Path, report: Any, *, speed: float | None, heads: bool
+        self, config: Config, base: Path, report: Report, *, speed: float | None, heads: bool
     ) -> dict[str, Any]:
         assert config.compare is not None
         arms, seeds = config.compare.arms, config.compare.seeds or [config.seed]

@@ -12,6 +12,7 @@ from brodmann.data.catalogue import short_name
 from brodmann.data.schema import checked
 from brodmann.errors import InputError, did_you_mean
 from brodmann.studies import Study, load_one_run, study_of
+from brodmann.text import setting
 
 CELLS = "cells"
 
@@ -110,15 +111,8 @@ def _cell(config: Config, group: list[str], varied: dict[str, Any]) -> Cell:
     values |= {"output": str(Path(config.output) / CELLS), "name": "cell"}
     cell = checked(Config, values, "[grid]")
     cell.name = cell.fingerprint()
-    settings = [f"{key.rpartition('.')[2]}={_short(value)}" for key, value in varied.items()]
+    settings = [f"{key.rpartition('.')[2]}={setting(value)}" for key, value in varied.items()]
     return Cell(" ".join(["+".join(group), *settings]), cell, {"tasks": group, **varied})
-
-
-def _short(value: Any) -> str:
-    """A table of settings as key=value pairs."""
-    if isinstance(value, dict):
-        return "(" + ", ".join(f"{key}={inner}" for key, inner in value.items()) + ")"
-    return str(value)
 
 
 @dataclass(frozen=True)

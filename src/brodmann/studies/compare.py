@@ -12,13 +12,19 @@ from brodmann.errors import InputError
 from brodmann.files import read_arrays, read_json, write_json
 from brodmann.pipeline.evaluate import OUTCOMES
 from brodmann.pipeline.run_folder import MACHINE
-from brodmann.results import Dissociation, mean_dissociation, reasons_in_words
+from brodmann.results import Dissociation, mean_dissociation
+from brodmann.text import reasons
+from brodmann.training.events import Report
 
 FILE = "comparison.json"
 
 
 def compare_runs(
-    arms: dict[str, list[Path]], report: Any, *, baseline: str | None = None, to: Path | None = None
+    arms: dict[str, list[Path]],
+    report: Report,
+    *,
+    baseline: str | None = None,
+    to: Path | None = None,
 ) -> dict[str, Any]:
     """Arms are lists of run folders, one a seed; the first is the baseline unless one is named."""
     if len(arms) < 2:
@@ -47,7 +53,7 @@ def read_run(folder: Path) -> Run:
     if (folder / "dissociation.json").is_file():
         measured = Dissociation.load(folder / "dissociation.json")
         found = mean_dissociation(vars(measured))
-        undefined = "" if found is not None else reasons_in_words(measured.undefined)
+        undefined = "" if found is not None else reasons(measured.undefined)
     settings = read_settings(folder / "config.toml")
     seed = int(settings.get("seed", 0))
     named = {spec.name: spec for spec in specs}

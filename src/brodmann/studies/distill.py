@@ -15,13 +15,14 @@ from brodmann.pipeline.run import measure_heads, one_process
 from brodmann.pipeline.run_folder import check_folder, opened, trained_model
 from brodmann.pipeline.train import check_methods, tasks_of
 from brodmann.studies import Study
+from brodmann.training.events import Report
 
 FILE = "distillation.json"
 CELLS = "cells"  # beside a grid's folder: its runs
 
 
 def distill(
-    config: Config, base: Path, report: Any, *, cache: TaskCache | None = None
+    config: Config, base: Path, report: Report, *, cache: TaskCache | None = None
 ) -> dict[str, Any]:
     """Train the student (or go on with it), score both, say what it costs and saves."""
     from brodmann.models.multitask import MultiTaskModel
@@ -146,11 +147,11 @@ class Distill(Study):
     def check_plan(self, config: Config) -> None:
         raise InputError("[distill]: `plan` does not know `brodmann distill`")
 
-    def run(self, config: Config, base: Path, report: Any, **options: Any) -> dict[str, Any]:
+    def run(self, config: Config, base: Path, report: Report, **options: Any) -> dict[str, Any]:
         return distill(config, base, report, **options)
 
     def run_cell(
-        self, config: Config, base: Path, report: Any, *, heads: bool, **options: Any
+        self, config: Config, base: Path, report: Report, *, heads: bool, **options: Any
     ) -> dict[str, Any]:
         cache = options.get("cache") or TaskCache()
         distill(config, base, report, cache=cache)

@@ -26,12 +26,13 @@ from brodmann.studies.cells import Branch, Cell, cells_of, own_shares, shared_be
 from brodmann.studies.plan.counting import Counted, Run, count_runs
 from brodmann.studies.plan.many import plan_many
 from brodmann.studies.work import Engine, Watch, Work, in_order
+from brodmann.training.events import Report
 
 
 def run_grid(
     config: Config,
     base: Path,
-    report: Callable[[str, dict[str, Any]], None],
+    report: Report,
     *,
     engine: Engine | None = None,
     retries: int = 0,
@@ -128,7 +129,7 @@ class Grid(Study):
     command = "grid"
     of_runs = True
 
-    def run(self, config: Config, base: Path, report: Any, **options: Any) -> dict[str, Any]:
+    def run(self, config: Config, base: Path, report: Report, **options: Any) -> dict[str, Any]:
         summary: dict[str, Any] = run_grid(config, base, report, **options)
         return summary
 
@@ -151,7 +152,7 @@ class Grid(Study):
             cell.study.check_plan(cell.config)
 
     def plan(
-        self, config: Config, base: Path, report: Any, *, speed: float | None, heads: bool
+        self, config: Config, base: Path, report: Report, *, speed: float | None, heads: bool
     ) -> dict[str, Any]:
         cells = cells_of(config)
         return plan_many(

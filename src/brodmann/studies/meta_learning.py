@@ -29,6 +29,7 @@ from brodmann.studies.plan.counting import Counted, count_trainings, sizes_of_ta
 from brodmann.studies.plan.estimate import meta_learning
 from brodmann.studies.plan.planning import plan_once
 from brodmann.studies.plan.short_trainings import plan_trainings
+from brodmann.training.events import Report
 from brodmann.training.meta.meta_settings import Meta
 
 ROWS = "meta.jsonl"
@@ -37,7 +38,7 @@ RATES = "rates.json"
 
 
 def meta(
-    config: Config, base: Path, report: Any, *, cache: TaskCache | None = None
+    config: Config, base: Path, report: Report, *, cache: TaskCache | None = None
 ) -> dict[str, Any]:
     """Meta-train, train what it is compared with, adapt all of them to the unseen pairs."""
     from brodmann.models.backbone.anatomy import head_shape
@@ -153,7 +154,7 @@ def _starts(
     settings: Meta,
     seen: list[Task],
     seed: int,
-    report: Any,
+    report: Report,
     signals: Any,
 ) -> dict[str, Any]:
     """Every start of one seed, trained now or read."""
@@ -256,7 +257,7 @@ def _tuned(
     tuning: Task | None,
     section: MetaSection,
     config: Config,
-    report: Any,
+    report: Report,
     signals: Any,
 ) -> dict[str, Any]:
     """For every start the rate that does best on a pair which is not in the test."""
@@ -316,7 +317,7 @@ def _test(
     rates: Mapping[str, Any],
     rows: list[dict[str, Any]],
     signals: Any,
-    report: Any,
+    report: Report,
 ) -> None:
     from brodmann.training.meta.unseen import meta_test
 
@@ -373,11 +374,11 @@ def _gates(folder: Path) -> list[list[float]] | None:
 class MetaLearning(Study):
     command = "meta"
 
-    def run(self, config: Config, base: Path, report: Any, **options: Any) -> dict[str, Any]:
+    def run(self, config: Config, base: Path, report: Report, **options: Any) -> dict[str, Any]:
         return meta(config, base, report, **options)
 
     def plan(
-        self, config: Config, base: Path, report: Any, *, speed: float | None, heads: bool
+        self, config: Config, base: Path, report: Report, *, speed: float | None, heads: bool
     ) -> dict[str, Any]:
         return plan_once(config, report, speed, lambda: _measured(config, base, report))
 
@@ -386,7 +387,7 @@ class MetaLearning(Study):
         return count_trainings(config, meta_learning(config.meta, sizes_of_tasks(config)))
 
 
-def _measured(config: Config, base: Path, report: Any) -> dict[str, Any]:
+def _measured(config: Config, base: Path, report: Report) -> dict[str, Any]:
     section = config.meta
     assert section is not None
     report("stage", {"text": "reading tasks"})

@@ -10,26 +10,27 @@ from brodmann.studies import Study
 from brodmann.studies.plan.counting import Counted, count_runs
 from brodmann.studies.plan.measuring_run import measured
 from brodmann.studies.plan.planning import plan_once
+from brodmann.training.events import Report
 
 
 class OneRun(Study):
     in_grids = True
 
-    def run(self, config: Config, base: Path, report: Any, **options: Any) -> dict[str, Any]:
+    def run(self, config: Config, base: Path, report: Report, **options: Any) -> dict[str, Any]:
         return run(config, base, report, **options)
 
     def run_cell(
-        self, config: Config, base: Path, report: Any, *, heads: bool, **options: Any
+        self, config: Config, base: Path, report: Report, *, heads: bool, **options: Any
     ) -> dict[str, Any]:
         return run(config, base, report, heads=heads, **options)
 
     def measure(
-        self, config: Config, base: Path, report: Any, *, heads: bool, cache: TaskCache
+        self, config: Config, base: Path, report: Report, *, heads: bool, cache: TaskCache
     ) -> dict[str, Any]:
         return measured(config, base, report, heads=heads, cache=cache)
 
     def plan(
-        self, config: Config, base: Path, report: Any, *, speed: float | None, heads: bool
+        self, config: Config, base: Path, report: Report, *, speed: float | None, heads: bool
     ) -> dict[str, Any]:
         return plan_once(config, report, speed, lambda: measured(config, base, report, heads=heads))
 

@@ -27,6 +27,7 @@ from brodmann.pipeline.run_folder import check_folder, opened
 from brodmann.pipeline.train import tasks_of
 from brodmann.studies.cells import task_name
 from brodmann.studies.grid import run_grid
+from brodmann.training.events import Report
 
 HEADER = "# clusters by "  # how advice begins
 LIMIT = 1000  # training examples a task in pair trainings
@@ -35,7 +36,7 @@ LIMIT = 1000  # training examples a task in pair trainings
 def relate_pairs(
     config: Config,
     base: Path,
-    report: Any,
+    report: Report,
     *,
     clusters: int | None = None,
     limit: int = LIMIT,

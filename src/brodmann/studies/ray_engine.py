@@ -15,12 +15,13 @@ import secrets
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from brodmann.errors import InputError, Interrupted
 from brodmann.studies.work import Engine, Execute, Watch, Work
+from brodmann.training.events import Report, silent
 
 LIVES = 5  # how often a cell is started again when its worker dies
 LOOK_EVERY = 1.0  # seconds
@@ -55,7 +56,7 @@ def ray_engine(
         options["resources"] = {PLACE: 1}
 
     @contextlib.contextmanager
-    def connected(report: Any) -> Iterator[Execute]:
+    def connected(report: Report) -> Iterator[Execute]:
         _check_answers(address)
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
@@ -140,7 +141,7 @@ def _check_answers(address: str | None) -> None:
         raise InputError(f"--address {address}: something else than Ray answers there")
 
 
-def _check_room(ray: Any, report: Any, cpus: float, gpus: float, *, fixed: bool) -> None:
+def _check_room(ray: Any, report: Report, cpus: float, gpus: float, *, fixed: bool) -> None:
     """A cell that no machine has room for would wait for ever without a word."""
     machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     if any(m.get("CPU", 0) >= cpus and m.get("GPU", 0) >= gpus for m in machines):
@@ -156,7 +157,7 @@ def _check_room(ray: Any, report: Any, cpus: float, gpus: float, *, fixed: bool)
 
 
 def _hand_out(
-    ray: Any, works: list[Work], watch: Watch, report: Any, options: dict[str, Any]
+    ray: Any, works: list[Work], watch: Watch, report: Report, options: dict[str, Any]
 ) -> None:
     from brodmann.training.stopping import StopSignals
 
@@ -176,7 +177,7 @@ def _hand_out(
                 raise Interrupted(f"{text}: the same command goes on from here", signals.received)
 
 
-def _take(ray: Any, job: Any, work: Work, watch: Watch, report: Any) -> None:
+def _take(ray: Any, job: Any, work: Work, watch: Watch, report: Report) -> None:
     """What a cell has come to; its numbers are in the folder already."""
     try:
         result = ray.get(job)
@@ -221,7 +222,6 @@ def _cell(work: Work, threads: int, place: Path) -> dict[str, Any]:
     torch.set_num_threads(threads)
     if work.cell.config.threads is None:
         work.cell.config.threads = threads
-    silent: Callable[[str, dict[str, Any]], None] = lambda event, facts: None  # noqa: E731
     try:
         result = work.finish(silent)
     except Interrupted as stopped:

@@ -11,17 +11,18 @@ from typing import Any
 
 from brodmann.errors import InputError
 from brodmann.files import read_json, write_bytes, write_text
-from brodmann.reporting.blocks import counted
 from brodmann.reporting.html import page
 from brodmann.reporting.record import Record, Study, read_record
 from brodmann.reporting.sections import sections
+from brodmann.text import counted
+from brodmann.training.events import Report, silent
 
 FILE = "report.html"
 MARK = b'<meta name="generator" content="Brodmann">'  # in the head of every page
 STUDIES = ("comparison.json", "grid.json", "transfer.json")
 
 
-def report_on(folders: list[Path], report: Any, *, to: Path | None = None) -> Path:
+def report_on(folders: list[Path], report: Report, *, to: Path | None = None) -> Path:
     """Write the page, and the figures beside it; where the page is."""
     study = read_study(folders, report)
     parts = sections(study)
@@ -70,7 +71,7 @@ def _nothing_done(study: Study) -> bool:
     )
 
 
-def read_study(folders: list[Path], report: Any) -> Study:
+def read_study(folders: list[Path], report: Report) -> Study:
     for folder in folders:
         if not folder.is_dir():
             raise InputError(f"{folder}: no such folder, expected a run or a study")
@@ -129,7 +130,7 @@ def _arm_runs(folder: Path, comparison: dict[str, Any]) -> list[Record]:
     return found
 
 
-def _compared(folders: list[Path], study: Study, report: Any) -> dict[str, Any] | None:
+def _compared(folders: list[Path], study: Study, report: Report) -> dict[str, Any] | None:
     """Runs that can be compared are; others stand side by side, with the reason."""
     from brodmann.studies.compare import compare_runs, grouped
 
@@ -138,7 +139,7 @@ def _compared(folders: list[Path], study: Study, report: Any) -> dict[str, Any] 
         if len(arms) < 2:
             study.notes.append("The runs differ in their seed alone: there is nothing to compare.")
             return None
-        result = compare_runs(arms, lambda event, facts: None)
+        result = compare_runs(arms, silent)
     except InputError as error:
         study.notes.append(f"The runs could not be compared: {error}")
         report("note", {"text": f"not compared: {error}"})

@@ -28,6 +28,7 @@ from brodmann.studies.plan.counting import Counted, count_trainings, sizes_of_ta
 from brodmann.studies.plan.estimate import few_shot
 from brodmann.studies.plan.planning import plan_once
 from brodmann.studies.plan.short_trainings import plan_trainings
+from brodmann.training.events import Report
 from brodmann.training.few_shot import LARGEST_BATCH
 
 ROWS = "transfer.jsonl"
@@ -36,7 +37,7 @@ FIGURE = "learning_curve.svg"
 
 
 def transfer(
-    config: Config, base: Path, report: Any, *, cache: TaskCache | None = None
+    config: Config, base: Path, report: Report, *, cache: TaskCache | None = None
 ) -> dict[str, Any]:
     """Every start, task, amount and seed that is not there yet; then means, spreads and tests."""
     from brodmann.models.backbone.precision import computed_in
@@ -165,7 +166,7 @@ def _train_all(
     seeds: list[int],
     rows: list[dict[str, Any]],
     signals: Any,
-    report: Any,
+    report: Report,
 ) -> None:
     from brodmann.errors import Interrupted
     from brodmann.training.few_shot import transfer as trainings
@@ -209,7 +210,7 @@ def _train_all(
 class Transfer(Study):
     command = "transfer"
 
-    def run(self, config: Config, base: Path, report: Any, **options: Any) -> dict[str, Any]:
+    def run(self, config: Config, base: Path, report: Report, **options: Any) -> dict[str, Any]:
         return transfer(config, base, report, **options)
 
     def move_starts(self, values: dict[str, Any], moved: Callable[[str], str]) -> None:
@@ -217,7 +218,7 @@ class Transfer(Study):
         values["transfer"]["starts"] = {name: moved(start) for name, start in starts.items()}
 
     def plan(
-        self, config: Config, base: Path, report: Any, *, speed: float | None, heads: bool
+        self, config: Config, base: Path, report: Report, *, speed: float | None, heads: bool
     ) -> dict[str, Any]:
         return plan_once(config, report, speed, lambda: _measured(config, base, report))
 
@@ -229,7 +230,7 @@ class Transfer(Study):
         return count_trainings(config, few_shot(config.transfer, sizes_of_tasks(config)))
 
 
-def _measured(config: Config, base: Path, report: Any) -> dict[str, Any]:
+def _measured(config: Config, base: Path, report: Report) -> dict[str, Any]:
     section = config.transfer
     assert section is not None
     report("stage", {"text": "reading tasks"})

@@ -18,6 +18,7 @@ from brodmann.files import read_json, read_log, wait_until_free, write_json
 from brodmann.pipeline import dissociate
 from brodmann.pipeline.run_folder import machine_of
 from brodmann.studies.cells import Branch, Cell, specialized_share
+from brodmann.training.events import Report
 
 
 @dataclass
@@ -42,13 +43,13 @@ class Work:
     def log(self) -> Path:
         return self.cell.config.folder / "log.jsonl"
 
-    def finish(self, report: Any) -> dict[str, Any]:
+    def finish(self, report: Report) -> dict[str, Any]:
         """Run it and write what it gave, whole or not at all."""
         result = {**_run_cell(self, report), "data": self.data}
         write_json(self.path, result)
         return result
 
-    def give_up(self, reason: str, report: Any) -> None:
+    def give_up(self, reason: str, report: Report) -> None:
         """Whoever ran it cannot say why it failed."""
         result = {**_failed(_facts_of(self.cell), reason, report), "data": self.data}
         write_json(self.path, result)
@@ -133,11 +134,11 @@ def _size(work: Work) -> float:
 
 
 Execute = Callable[[list[Work], Watch], None]
-Engine = Callable[[Any], contextlib.AbstractContextManager[Execute]]
+Engine = Callable[[Report], contextlib.AbstractContextManager[Execute]]
 
 
 @contextlib.contextmanager
-def in_order(report: Any) -> Iterator[Execute]:
+def in_order(report: Report) -> Iterator[Execute]:
     """One after the other, in this process."""
 
     def execute(works: list[Work], watch: Watch) -> None:
@@ -149,7 +150,7 @@ def in_order(report: Any) -> Iterator[Execute]:
     yield execute
 
 
-def _run_cell(work: Work, report: Any) -> dict[str, Any]:
+def _run_cell(work: Work, report: Report) -> dict[str, Any]:
     cell = work.cell
     facts = _facts_of(cell)
     from brodmann.training.checkpoints.checkpoint import clear_checkpoints
@@ -177,7 +178,7 @@ def _run_cell(work: Work, report: Any) -> dict[str, Any]:
     }
 
 
-def _run(work: Work, report: Any) -> dict[str, Any]:
+def _run(work: Work, report: Report) -> dict[str, Any]:
     """A cell may be another grid's too: what that one is at is waited for, not done twice."""
     cell, branch = work.cell, work.branch
     while True:
@@ -205,6 +206,6 @@ def _facts_of(cell: Cell) -> dict[str, Any]:
     }
 
 
-def _failed(facts: dict[str, Any], reason: str, report: Any) -> dict[str, Any]:
+def _failed(facts: dict[str, Any], reason: str, report: Report) -> dict[str, Any]:
     report("cell failed", {"label": facts["label"], "reason": " ".join(reason.split())})
     return {**facts, "state": "failed", "error": " ".join(reason.split())}

@@ -1,159 +1,193 @@
-"""The report in a terminal: the blocks of `reporting`, drawn with letters."""
+"""Results in a terminal: the blocks of `reporting`, drawn with letters."""
 
-from collections.abc import Iterator
-from contextvars import ContextVar
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from rich.console import Group
+import numpy as np
+from rich.columns import Columns
+from rich.console import RenderableType
 from rich.markup import escape
 from rich.padding import Padding
+from rich.panel import Panel
 from rich.rule import Rule
 from rich.text import Text
 
 from brodmann.reporting import blocks
-from brodmann.reporting.html import cell, column_names
-from brodmann.terminal.tables_of_results import head_maps
-from brodmann.terminal.width import Table
+from brodmann.results import HeadScores
+from brodmann.terminal.width import Bullet, Table
+from brodmann.text import NOTHING, percentage, plain
 
 WIDTH = 24  # letters of a bar or a line
-NAME = 24  # letters of a name
-room: ContextVar[int] = ContextVar("room", default=80)  # letters of a terminal's line
+JOINS = 12  # of a tree that are listed
+SHADES = " ░▒▓█"
 SPARKS = "▁▂▃▄▅▆▇█"
+TONES = {"lead": "bold", "note": "dim"}
+PREFIXES = {"caution": ("note: ", "yellow"), "warning": ("warning: ", "bold yellow")}
+
+Drawn = Iterator[RenderableType]
 
 
-def drawn(sections: list[blocks.Section], width: int = 80) -> Iterator[Any]:
-    room.set(width)
+def drawn(sections: Sequence[blocks.Section]) -> Drawn:
+    """A whole report, each section under its title."""
     for section in sections:
         yield Text()
         yield Rule(Text(section.title, style="bold"), align="left", style="dim")
-        for block in section.blocks:
-            yield from DRAW[type(block)](block)
+        yield from drawn_blocks(section.blocks)
 
 
-def _words(block: blocks.Words) -> Iterator[Any]:
-    yield Text(block.text, style={"lead": "bold", "note": "dim"}.get(block.tone, ""))
+def drawn_blocks(found: Sequence[blocks.Block]) -> Drawn:
+    """The blocks of a result one below the other, paragraphs without a gap between them."""
+    before: blocks.Block | None = None
+    for block in found:
+        paragraphs = isinstance(before, blocks.Words) and isinstance(block, blocks.Words)
+        if before is not None and not paragraphs:
+            yield Text()
+        yield from DRAW[type(block)](block)
+        before = block
 
 
-def _items(block: blocks.Items) -> Iterator[Any]:
+def _words(block: blocks.Words) -> Drawn:
+    yield Text.assemble(PREFIXES.get(block.tone, ""), (block.text, TONES.get(block.tone, "")))
+
+
+def _items(block: blocks.Items) -> Drawn:
     if block.title:
-        yield Text("\n" + block.title, style="bold")
+        yield Text(block.title, style="bold")
     for what, why in block.items:
-        text = Text(f"• {what}")
-        if why:
-            text.append(f"  {why}", style="dim")
-        yield Padding(text, (0, 0, 0, 1))
+        yield Bullet(Text.assemble(what, (f"  {why}" if why else "", "dim")))
 
 
-def _table(block: blocks.Table) -> Iterator[Any]:
-    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
+def _table(block: blocks.Table) -> Drawn:
+    table = _empty_table(show_header=any(block.columns), alike=block.alike)
     for place, column in enumerate(block.columns):
-        table.add_column(escape(column), justify="right" if place else "left")
-    for row in block.rows:
-        table.add_row(*(escape(text) for text in row))
+        left = place == 0 or block.is_words(place)
+        table.add_column(escape(column), justify="left" if left else "right")
+    for place, row in enumerate(block.rows):
+        style = "bold" if place in block.strong else None
+        table.add_row(*(escape(text) for text in row), style=style)
     yield from _captioned(table, block.caption)
 
 
-def _matrix(block: blocks.Matrix) -> Iterator[Any]:
-    """As many columns at a time as the terminal has room for."""
-    names = [shown for shown, _ in column_names(block)]
-    rows = [_short(f"{i + 1} {row}" if block.numbered else row) for i, row in enumerate(block.rows)]
-    each = max(len(name) for name in [*names, "100.0"]) + 1
-    at_once = max(1, (room.get() - max(map(len, rows)) - 1) // each)
-    for begin in range(0, len(names), at_once):
-        columns = range(begin, min(begin + at_once, len(names)))
-        table = Table(box=None, header_style="bold", padding=(0, 1, 0, 0))
-        table.add_column("", no_wrap=True)
-        for j in columns:
-            table.add_column(escape(names[j]), justify="right", no_wrap=True)
-        for i, row in enumerate(rows):
-            values = [
-                Text(cell(block, i, j)[0], style="bold" if block.bold_diagonal and i == j else "")
-                for j in columns
-            ]
-            table.add_row(escape(row), *values)
-        yield from _captioned(table, block.caption if columns[-1] == len(names) - 1 else "")
+def _matrix(block: blocks.Matrix) -> Drawn:
+    table = _empty_table(padding=(0, 1, 0, 0), alike=True)
+    table.add_column("")
+    for name, _ in block.column_names():
+        table.add_column(escape(name), justify="right")
+    for i, row in enumerate(block.rows):
+        cells = [
+            Text(block.cell(i, j), style="bold" if block.bold_diagonal and i == j else "")
+            for j in range(len(block.columns))
+        ]
+        table.add_row(escape(f"{i + 1} {row}" if block.numbered else row), *cells)
+    yield from _captioned(table, block.caption)
 
 
-def _bars(block: blocks.Bars) -> Iterator[Any]:
+def _bars(block: blocks.Bars) -> Drawn:
     most = max((abs(value) for value in block.values if value is not None), default=0.0) or 1.0
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    for column in range(5):
-        table.add_column(no_wrap=column < 4)
+    table = _empty_table(show_header=False)
+    for justify in ("left", "right", "left", "right", "left"):
+        table.add_column(justify="right" if justify == "right" else "left")
     for i, label in enumerate(block.labels):
         value, ends = block.values[i], block.intervals[i]
         length = 0 if value is None else round(WIDTH * abs(value) / most)
         bar = Text("█" * length, style="red" if (value or 0) < 0 else "blue")
-        number = "–" if value is None else blocks.plain(value)
-        both = "" if ends is None else f"[{blocks.plain(ends[0])}, {blocks.plain(ends[1])}]"
-        remark = escape(block.remarks[i]) if block.remarks else ""
-        table.add_row(escape(_short(label)), number, bar, escape(both), remark)
+        number = NOTHING if value is None else plain(value)
+        both = "" if ends is None else f"[{plain(ends[0])}, {plain(ends[1])}]"
+        remark = block.remarks[i] if block.remarks else ""
+        table.add_row(escape(label), number, bar, escape(both), escape(remark))
     yield from _captioned(table, f"{block.caption} Unit: {block.unit}.")
 
 
-def _lines(block: blocks.Lines) -> Iterator[Any]:
+def _lines(block: blocks.Lines) -> Drawn:
     values = [point[1] for series in block.series.values() for point in series]
     if not values:
         return
     low, high = min(values), max(values)
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    table = _empty_table(show_header=False)
+    for justify in ("left", "right", "left", "right"):
+        table.add_column(justify="right" if justify == "right" else "left")
     for name, series in block.series.items():
         if not series:
             continue
         step = -(-len(series) // WIDTH)
-        shown = [point[1] for point in series[::step]]
         sparks = "".join(
-            SPARKS[round((value - low) / ((high - low) or 1) * (len(SPARKS) - 1))]
-            for value in shown
+            SPARKS[round((point[1] - low) / ((high - low) or 1) * (len(SPARKS) - 1))]
+            for point in series[::step]
         )
-        table.add_row(escape(_short(name)), f"{series[0][1]:.3g}", sparks, f"{series[-1][1]:.3g}")
+        table.add_row(escape(name), f"{series[0][1]:.3g}", sparks, f"{series[-1][1]:.3g}")
     yield from _captioned(table, f"{block.caption} {block.y_title} over {block.x_title}.")
 
 
-def _scatter(block: blocks.Scatter) -> Iterator[Any]:
-    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
+def _scatter(block: blocks.Scatter) -> Drawn:
+    table = _empty_table()
     for title in ("", block.x_title, block.y_title):
         table.add_column(escape(title), justify="right" if title else "left")
     for x, y, name in block.points:
-        table.add_row(escape(_short(name)), f"{x:.3g}", blocks.plain(y))
+        table.add_row(escape(name), f"{x:.3g}", plain(y))
     yield from _captioned(table, block.caption)
 
 
-def _tree(block: blocks.Tree) -> Iterator[Any]:
+def _tree(block: blocks.Tree) -> Drawn:
     joins = [
         (f"{', '.join(step['left'])} + {', '.join(step['right'])}", f"at {step['distance']:.3g}")
-        for step in block.joins[:12]
+        for step in block.joins[:JOINS]
     ]
     yield from _items(blocks.Items(joins, "Who joins whom first (average linkage)"))
 
 
-def _atlas(block: blocks.Atlas) -> Iterator[Any]:
+def _atlas(block: blocks.Atlas) -> Drawn:
+    """A shaded grid per task, layers from top to bottom; the top heads are bold green."""
     for name, scores in block.maps.items():
         if len(block.maps) > 1:
             yield Text(name, style="bold")
-        yield from head_maps(scores, block.alpha)
+        yield Columns([_head_map(scores, task, block.alpha) for task in scores.tasks])
+    yield Text(
+        f"head importance, layer 0 below, fuller is more; green: the top {percentage(block.alpha)}",
+        style="dim",
+    )
 
 
-def _code(block: blocks.Code) -> Iterator[Any]:
-    yield Text("\n" + block.title, style="bold")
+def _head_map(scores: HeadScores, task: str, alpha: float) -> Panel:
+    values, chosen = scores.of(task), set(scores.top(alpha, task))
+    most = float(values.max())
+    most = most if most > 0 else 1.0  # leave-one-out may find no head that helps
+    text = Text()
+    for layer in reversed(range(scores.shape[0])):
+        text.append(f"{layer:>2} ", style="dim")
+        for head in range(scores.shape[1]):
+            shade = _shade(float(values[layer, head]) / most)
+            text.append(shade * 2, style="bold green" if (layer, head) in chosen else "")
+        text.append("\n" if layer else "")
+    return Panel(text, title=escape(task), expand=False, padding=(0, 1))
+
+
+def _shade(share: float) -> str:
+    """By the square root, since a few heads often outweigh the rest."""
+    place = int(np.sqrt(min(max(share, 0.0), 1.0)) * (len(SHADES) - 1) + 0.5)
+    return SHADES[place]
+
+
+def _code(block: blocks.Code) -> Drawn:
+    yield Text(block.title, style="bold")
     yield Padding(Text(block.text, style="dim"), (0, 0, 0, 2))
 
 
-def _fold(block: blocks.Fold) -> Iterator[Any]:
-    yield Text("\n" + block.title, style="bold")
-    for inner in block.blocks:
-        yield from DRAW[type(inner)](inner)
+def _fold(block: blocks.Fold) -> Drawn:
+    yield Text(block.title, style="bold")
+    yield from drawn_blocks(block.blocks)
 
 
-def _short(name: str) -> str:
-    return name if len(name) <= NAME else name[: NAME - 1] + "…"
+def _empty_table(**options: Any) -> Table:
+    return Table(**{"box": None, "header_style": "bold", "padding": (0, 2, 0, 0), **options})
 
 
-def _captioned(table: Table, caption: str) -> Iterator[Any]:
-    yield Text()
-    yield Group(table, Text(caption, style="dim")) if caption else table
+def _captioned(table: Table, caption: str) -> Drawn:
+    yield table
+    if caption:
+        yield Text(caption, style="dim")
 
 
-DRAW: dict[type, Any] = {
+DRAW: dict[type, Callable[[Any], Drawn]] = {
     blocks.Words: _words,
     blocks.Items: _items,
     blocks.Table: _table,

@@ -7,7 +7,7 @@ from brodmann.data.tasks import Task
 from brodmann.models.multitask import MultiTaskModel
 from brodmann.training import fit as trainer
 from brodmann.training.checkpoints.progress import Progress
-from brodmann.training.loop import Report
+from brodmann.training.events import Report
 
 
 def fit(

@@ -1,7 +1,8 @@
 """Tables and lines for terminals of any width: text wraps at words, a number is never cut.
 
-A table that is too wide first wraps its texts. Where its numbers still do not fit beside each
-other, each row becomes a block of its own, one line per column. Output that goes into a file or a
+A table that is too wide first wraps its texts, then moves its columns closer. Where its numbers
+still do not fit beside each other, a table of like columns shows some of them at a time; in any
+other each row becomes a block of its own, one line per column. Output that goes into a file or a
 pipe has no width: tables keep one line per row there, and lines are not broken (a path stays one).
 """
 
@@ -22,12 +23,14 @@ from rich.text import Text
 from brodmann.errors import visible
 
 UNLIMITED = 10_000  # letters of a line
+CLOSE = (0, 1, 0, 0)  # padding of columns that would not fit otherwise
 
 
 class LastingConsole(Console):
     """When nobody reads the output any more (`| head`), the run goes on unseen.
 
-    Text from files (labels, columns, paths) cannot send commands to the terminal.
+    Text from files (labels, columns, paths) cannot send commands to the terminal. A minus is typed
+    as a hyphen: numbers of a terminal are searched for, copied and read by programs.
     """
 
     def render(
@@ -37,7 +40,7 @@ class LastingConsole(Console):
             if segment.control:
                 yield segment  # rich's own: where a bar is drawn
             else:
-                yield Segment(visible(segment.text), segment.style)
+                yield Segment(visible(segment.text).replace("−", "-"), segment.style)
 
     def on_broken_pipe(self) -> None:
         self.quiet = True
@@ -58,15 +61,26 @@ def has_no_width(console: Console) -> bool:
 
 
 class Table(rich.table.Table):
-    """A table that wraps its texts, or stacks its rows, before it would shorten a number."""
+    """A table that wraps its texts, or stacks its rows, before it would shorten a number.
+
+    `alike`: its columns hold the same kind of thing, so that some may be shown before the others.
+    """
+
+    def __init__(self, *, alike: bool = False, **options: Any) -> None:
+        super().__init__(**options)
+        self.alike = alike
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Any]:
         width = UNLIMITED if has_no_width(console) else options.max_width
-        widths = self._widths(console, options, width)
-        if widths is None:
-            yield from self._stacked(console, width)
-            return
         fitted = copy.copy(self)
+        widths = fitted._widths(console, options, width)
+        if widths is None:
+            fitted.padding = CLOSE
+            widths = fitted._widths(console, options, width)
+        if widths is None:
+            parts = self._parts(console, options, width) if self.alike else []
+            yield from parts if len(parts) > 1 else self._stacked(console, width)
+            return
         fitted.columns = [
             replace(column, width=given, no_wrap=False, overflow="fold")
             for column, given in zip(self.columns, widths, strict=True)
@@ -75,8 +89,21 @@ class Table(rich.table.Table):
 
     def _widths(self, console: Console, options: ConsoleOptions, width: int) -> list[int] | None:
         """The width of every column, or None where the numbers do not fit beside each other."""
+        natural, least, frames = self._measured(console, options)
+        room = width - frames
+        if sum(least) > room:
+            return None
+        while (excess := sum(natural) - room) > 0:
+            spare = [given - needed for given, needed in zip(natural, least, strict=True)]
+            widest = max(range(len(natural)), key=lambda i: (spare[i] > 0, natural[i], spare[i]))
+            natural[widest] -= min(excess, spare[widest], max(1, natural[widest] // 4))
+        return natural
+
+    def _measured(
+        self, console: Console, options: ConsoleOptions
+    ) -> tuple[list[int], list[int], int]:
+        """The width that every column would like, the least it needs, and that of all frames."""
         wide = options.update(width=UNLIMITED)
-        whole = self.__rich_measure__(console, wide).maximum
         natural, least = [], []
         for column in self.columns:
             header = Measurement.get(console, wide, column.header if self.show_header else "")
@@ -86,14 +113,31 @@ class Table(rich.table.Table):
             words = longest if number else max((cell.minimum for cell in cells), default=0)
             natural.append(max(header.maximum, longest, 1))
             least.append(max(header.minimum, words, 1))
-        room = width - (whole - sum(natural))  # without frames and padding
-        if sum(least) > room:
-            return None
-        while (excess := sum(natural) - room) > 0:
-            spare = [given - needed for given, needed in zip(natural, least, strict=True)]
-            widest = max(range(len(natural)), key=lambda i: (spare[i] > 0, natural[i], spare[i]))
-            natural[widest] -= min(excess, spare[widest], max(1, natural[widest] // 4))
-        return natural
+        return natural, least, self.__rich_measure__(console, wide).maximum - sum(natural)
+
+    def _parts(self, console: Console, options: ConsoleOptions, width: int) -> list["Table"]:
+        """The first column with as many of the others at a time as fit beside it."""
+        natural, least, frames = self._measured(console, options)
+        each = -(-frames // len(natural))  # frame and padding of one column
+        first = each + max(least[0], min(natural[0], width // 3))
+        groups: list[list[int]] = []
+        left = 0
+        for place in range(1, len(natural)):
+            if not groups or natural[place] + each > left:
+                groups.append([])
+                left = width - first
+            groups[-1].append(place)
+            left -= natural[place] + each
+        parts = []
+        for group in groups:
+            part = copy.copy(self)
+            part.title = self.title if group is groups[0] else None
+            part.columns = [
+                replace(self.columns[place], _index=number)
+                for number, place in enumerate([0, *group])
+            ]
+            parts.append(part)
+        return parts
 
     def _stacked(self, console: Console, width: int) -> Iterator[RenderableType]:
         """One block per row: the first column names it, the others follow, one per line."""
@@ -103,10 +147,25 @@ class Table(rich.table.Table):
         for cells in zip(*(column.cells for column in self.columns), strict=True):
             first, *others = cells
             if not _is_empty(console, first):
+                numbered = isinstance(first, str) and first.isdigit()
+                first = f"{self.columns[0].header} {first}" if numbered else first
                 yield first if not isinstance(first, str) else _text(console, first, "bold")
             for label, cell in zip(labels[1:], others, strict=True):
                 if not _is_empty(console, cell):
                     yield from _labelled(console, label, max(map(len, labels[1:])), cell, width)
+
+
+class Bullet:
+    """A line of a list; where it is too long, it goes on below its own beginning."""
+
+    def __init__(self, text: Text) -> None:
+        self.text = text
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
+        width = UNLIMITED if has_no_width(console) else options.max_width
+        for place, line in enumerate(self.text.wrap(console, max(width - 3, 1))):
+            line.rstrip()
+            yield Text.assemble("   " if place else " • ", line, no_wrap=True, overflow="ignore")
 
 
 def _labelled(

@@ -27,6 +27,7 @@ from brodmann.errors import InputError
 from brodmann.models.multitask import MultiTaskModel
 from brodmann.models.task_heads import new_head
 from brodmann.results import share_of
+from brodmann.text import percentage
 from brodmann.training.fit import fit
 
 LARGEST_BATCH = 32
@@ -51,7 +52,7 @@ class Amount:
         return count
 
     def __str__(self) -> str:
-        return f"{self.examples}" if self.share is None else f"{100 * self.share:g} %"
+        return f"{self.examples}" if self.share is None else percentage(self.share)
 
 
 def transfer(

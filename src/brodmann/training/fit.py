@@ -11,7 +11,8 @@ from brodmann.models.multitask import MultiTaskModel
 from brodmann.training import processes
 from brodmann.training.checkpoints.keeper import Keeper
 from brodmann.training.checkpoints.progress import Progress
-from brodmann.training.loop import Loop, Report
+from brodmann.training.events import Report
+from brodmann.training.loop import Loop
 from brodmann.training.methods import Method
 from brodmann.training.settings import checked_options
 from brodmann.training.stopping import StopSignals

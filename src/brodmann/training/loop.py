@@ -8,7 +8,7 @@ step trains are behind the contract of `training/methods`.
 
 import contextlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from brodmann.training.batching import BatchSource
 from brodmann.training.checkpoints.checkpoint import random_state
 from brodmann.training.checkpoints.keeper import Keeper
 from brodmann.training.checkpoints.progress import Progress
+from brodmann.training.events import Report, silent
 from brodmann.training.losses import Losses, not_finite, task_losses
 from brodmann.training.methods import Method, Setup, make_methods
 from brodmann.training.optimizer import make_optimizer
@@ -39,7 +40,6 @@ from brodmann.training.schedule import is_evaluated, rate
 from brodmann.training.settings import Options, resolve_options
 from brodmann.training.stopping import StopSignals
 
-Report = Callable[[str, dict[str, Any]], None]  # (event, its facts)
 LOG_EVERY = 10  # steps
 STATE_FORMAT = 2  # of what checkpoints hold: those of another format are not resumed
 
@@ -63,7 +63,7 @@ class Loop:
         self.accelerator = processes.accelerator()
         self.world = int(self.accelerator.num_processes)
         self.rank = int(self.accelerator.process_index)
-        self.report: Report = report if report and self.rank == 0 else lambda *_: None
+        self.report: Report = report if report and self.rank == 0 else silent
         self.model, self.tasks = model, tasks
         if options.gradient_checkpointing:
             model.enable_gradient_checkpointing()

@@ -58,24 +58,3 @@ def test_a_dissociation_shows_scores_and_bars(tmp_path: Path) -> None:
     assert any("undefined" in text.get_text() for text in right.texts)
     with pytest.raises(bm.InputError, match="a dissociation or attention maps, found list"):
         bm.plot([1])
-
-
-def test_the_tables_of_a_terminal_say_the_same() -> None:
-    from rich.console import Console
-
-    from brodmann.terminal.tables_of_results import (
-        dissociation_lines,
-        dissociation_table,
-        head_maps,
-    )
-
-    console = Console(width=100, record=True, force_terminal=False)
-    console.print(dissociation_table(a_dissociation()))
-    for line in dissociation_lines(a_dissociation()):
-        console.print(line)
-    for part in head_maps(bm.HeadScores(("a",), [[[0.0, 1.0], [0.25, 0.0]]]), 0.25):
-        console.print(part)
-    text = console.export_text()
-    assert "1 a" in text and "37.5" in text and "[30.0, 40.0]" in text
-    assert "b has no D: its base score is 0" in text
-    assert "0   ██" in text and "1 ▒▒" in text

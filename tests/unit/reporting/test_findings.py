@@ -218,7 +218,7 @@ def test_errors_are_not_scores(tmp_path: Path) -> None:
         if "evaluation" in line:
             line["scores"]["a"] = {"mean_squared_error": 1 / line["step"]}
     assert "Give a" not in " ".join(what for what, _ in next_steps(Study("s", [run])))
-    table = score_table(Study("s", [run]), run)
+    table = score_table(run.splits)
     row = dict(zip(table.columns, table.rows[0], strict=True))
     assert row["score (%)"] == "0.83" and row["gain (points)"] == "–"
     assert row["metric"] == "mean_squared_error (lower is better)"

@@ -16,7 +16,7 @@ from brodmann.files import write_json
 from brodmann.reporting.blocks import Bars, Lines, Matrix
 from brodmann.reporting.charts import lines, scales, style, ticks
 from brodmann.reporting.gains import sharing_arm, single_arm
-from brodmann.reporting.html import bar_places, column_names, embedded, ownership, page
+from brodmann.reporting.html import bar_places, embedded, ownership, page
 from brodmann.reporting.record import Record, Study, read_record
 from brodmann.reporting.sections import covariance as covsim
 from brodmann.reporting.sections import sections
@@ -76,10 +76,10 @@ def test_bars_and_intervals_stand_in_the_track() -> None:
 def test_long_column_names_become_numbers() -> None:
     names = ["x" * 30, "y" * 30, "z" * 30]
     block = Matrix(names, [f"–{n}" for n in names] + ["random"], [], "c", [])
-    assert [shown for shown, _ in column_names(block)] == ["–1", "–2", "–3", "random"]
-    assert column_names(block)[0][1] == "–" + names[0]
+    assert [shown for shown, _ in block.column_names()] == ["–1", "–2", "–3", "random"]
+    assert block.column_names()[0][1] == "–" + names[0]
     short = Matrix(["a", "b"], ["a", "b"], [], "c", [])
-    assert [shown for shown, _ in column_names(short)] == ["a", "b"]
+    assert [shown for shown, _ in short.column_names()] == ["a", "b"]
 
 
 def test_a_head_belongs_to_the_task_that_puts_most_of_itself_there() -> None:

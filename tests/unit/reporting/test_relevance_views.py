@@ -18,7 +18,7 @@ from brodmann.papers.recipes import View
 from brodmann.papers.tables import corner
 from brodmann.reporting.blocks import Matrix, Scatter, Tree, Words
 from brodmann.reporting.charts import scatter, tree
-from brodmann.reporting.html import cell, page
+from brodmann.reporting.html import page, shade
 from brodmann.reporting.sections import attention_cosines as attention
 from brodmann.reporting.sections import related_tasks as relevance
 from brodmann.reporting.view_figures import draw_view
@@ -122,8 +122,10 @@ def test_rows_stand_as_the_tree_joins_them_and_harm_has_its_colour() -> None:
     matrix = next(block for block in blocks if isinstance(block, Matrix))
     assert matrix.rows == ["c", "a", "b"]
     assert matrix.values == [[0.0, 0.1, None], [0.4, 0.0, None], [0.1, -0.2, None]]
-    assert cell(matrix, 2, 1) == ("−20.0", "--shade:39%;--heat:var(--mark)")
-    assert cell(matrix, 0, 0) == ("0.0", "--shade:0%") and cell(matrix, 0, 2) == ("–", "")
+    assert matrix.cell(2, 1) == "−20.0"
+    assert shade(matrix, 2, 1) == "--shade:39%;--heat:var(--mark)"
+    assert (matrix.cell(0, 0), shade(matrix, 0, 0)) == ("0.0", "--shade:0%")
+    assert (matrix.cell(0, 2), shade(matrix, 0, 2)) == ("–", "")
     texts = [item for block in blocks for item in getattr(block, "items", ())]
     assert ("a → c 40.0 %, back 10.0 %", "") in texts
     assert ("In no cluster: b", found["left_out"]["b"]) in texts
@@ -150,7 +152,8 @@ def test_attention_maps_have_a_table_a_task(tmp_path: Path) -> None:
     )
     section = attention.section(read_study([tmp_path / "run"], silent))
     assert section is not None and "run and other" in section.blocks[0].text
-    first = section.blocks[1]
+    _, means, first, _ = section.blocks
+    assert means.values[2] == pytest.approx(values[:, 0].mean(axis=1).tolist())
     assert first.rows == ["layer 2", "layer 1", "layer 0"]
     assert first.values[2] == pytest.approx(values[0, 0].tolist())
     assert "layer 2" in page("x", "", [section])

@@ -11,7 +11,6 @@ import logging
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from brodmann.data import catalogue
 from brodmann.data.catalogue import Entry
@@ -154,7 +153,9 @@ def only_rows(tables: Mapping[str, Table], values: Mapping[str, str]) -> Tables:
     return {split: table for split, table in kept.items() if table.rows}
 
 
-def fetch(entry: Entry, language: str, to: Path, report: Any = None) -> list[Path]:
+def fetch(
+    entry: Entry, language: str, to: Path, wrote: Callable[[Path, int], None] | None = None
+) -> list[Path]:
     """Write a named dataset as `<to>/<folder>/<split>.jsonl.gz` with the hub's field names."""
     if entry.generated or entry.hub is None:
         text = "it is generated" if entry.generated else "no copy on the hub is known"
@@ -168,6 +169,6 @@ def fetch(entry: Entry, language: str, to: Path, report: Any = None) -> list[Pat
             write_bytes(temporary / f"{split}.jsonl.gz", packed)
     written = [folder / f"{split}.jsonl.gz" for split in tables]
     for path, table in zip(written, tables.values(), strict=True):
-        if report is not None:
-            report(path, len(table.rows))
+        if wrote is not None:
+            wrote(path, len(table.rows))
     return written

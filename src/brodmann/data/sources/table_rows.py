@@ -7,7 +7,8 @@ from typing import Any
 from brodmann.data.resolving import Request
 from brodmann.data.sources.table import Table
 from brodmann.data.tasks import Example, TaskSpec, is_text
-from brodmann.errors import InputError, did_you_mean, listed_words
+from brodmann.errors import MOST_SHOWN, InputError, did_you_mean
+from brodmann.text import listed
 
 
 @dataclass
@@ -69,7 +70,7 @@ def _check_columns(table: Table, spec: TaskSpec) -> None:
             if single not in present:
                 raise InputError(
                     f"{table.source}: task '{spec.name}' needs the column '{single}' ({role}), "
-                    f"found {listed_words(sorted(present))}{_hint(single, present)}"
+                    f"found {listed(sorted(present), MOST_SHOWN)}{_hint(single, present)}"
                 )
 
 

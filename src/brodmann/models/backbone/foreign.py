@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from brodmann.errors import InputError, note
+from brodmann.text import listed
 
 NAMED = 3  # keys that a message lists before it counts the rest
 MAY_BE_NEW = ("pooler",)  # parts above the encoder: drawn anew where a checkpoint has none
@@ -76,22 +77,16 @@ def check_weights(found: Mapping[str, Any], name: str) -> None:
         raise InputError(f"backbone '{name}': {' '.join(str(found['error_msgs'][0]).split())}")
     lacking = [key for key in missing if not key.startswith(MAY_BE_NEW)]
     if lacking:
-        others = f"; instead it holds {listed(foreign)}" if foreign else ""
+        others = f"; instead it holds {listed(foreign, NAMED)}" if foreign else ""
         raise InputError(
-            f"backbone '{name}': the checkpoint lacks weights of the encoder ({listed(lacking)})"
-            f"{others}: training would start from random numbers there; give the weights that "
-            "belong to this config.json"
+            f"backbone '{name}': the checkpoint lacks weights of the encoder "
+            f"({listed(lacking, NAMED)}){others}: training would start from random "
+            "numbers there; give the weights that belong to this config.json"
         )
     if missing:
-        note(f"{name}: not in the checkpoint, drawn from the seed: {listed(missing)}")
+        note(f"{name}: not in the checkpoint, drawn from the seed: {listed(missing, NAMED)}")
     if foreign:
-        note(f"{name}: in the checkpoint, not used: {listed(foreign)}")
-
-
-def listed(keys: Sequence[str]) -> str:
-    """The first few, and how many more there are."""
-    more = len(keys) - NAMED
-    return ", ".join(keys[:NAMED]) + (f" and {more:,} more" if more > 0 else "")
+        note(f"{name}: in the checkpoint, not used: {listed(foreign, NAMED)}")
 
 
 def _counted(keys: Sequence[Any]) -> str:

@@ -1,9 +1,11 @@
 """The answer first: scores, who shares well, how far tasks have separated, what to try next."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from brodmann.data.kinds import lower_is_better
-from brodmann.reporting.blocks import Items, Section, Table, Words, interval, percent, points
+from brodmann.data.tasks import Task
+from brodmann.reporting.blocks import Block, Items, Section, Table, Words
 from brodmann.reporting.findings import (
     arms_against_baseline,
     cautions,
@@ -13,8 +15,9 @@ from brodmann.reporting.findings import (
     sharing,
     unlearnt_tasks,
 )
-from brodmann.reporting.record import Record, Study
-from brodmann.reporting.separation import separation
+from brodmann.reporting.record import Study
+from brodmann.reporting.separation import HARDLY, separation
+from brodmann.text import interval, percent, points
 
 MANY = 8  # tasks whose scores push everything else off the first screen
 
@@ -23,7 +26,7 @@ def section(study: Study) -> Section | None:
     run = study.first
     if run is None:
         return None
-    blocks: list[Any] = []
+    blocks: list[Block] = []
     if "meta" in run.measures:  # its stages are its own
         if found := meta_findings(run.measures["meta"]):
             blocks.append(Items(found, "Learning pairs never seen"))
@@ -39,7 +42,8 @@ def section(study: Study) -> Section | None:
         one = f"{run.name}: {words}" if len(study.runs) > 1 else words
         blocks.append(Words(one, "lead"))
         blocks.append(Items([(measure, ""), *apart[1:]]))
-    table = [score_table(study, run)] if run.splits else []
+    of = f" of {run.name}" if len(study.runs) > 1 else ""
+    table = [score_table(run.splits, of=of)] if run.splits else []
     blocks += table if len(run.tasks) <= MANY else []
     if careful := [*cautions(run), *((note, "") for note in study.notes)]:
         blocks.append(Items(careful, "Be careful"))
@@ -49,22 +53,46 @@ def section(study: Study) -> Section | None:
     return Section("answer", "In short", blocks) if blocks else None
 
 
-def score_table(study: Study, run: Record) -> Table:
-    """Every split that was judged; validation first."""
-    several = len(run.splits) > 1
-    rows = []
-    for split, results in run.splits.items():
+def scores(tasks: Sequence[Task], splits: Mapping[str, Any]) -> list[Block]:
+    """The scores of a run with all metrics of its tasks, and which tasks are hardly trained."""
+    shown = {task.name: task.spec.metrics for task in tasks}
+    weak = {
+        name: entry["undertrained"]
+        for name, entry in splits.get("validation", {}).items()
+        if entry.get("undertrained")
+    }
+    words = (Words(f"{name} is {HARDLY}: {reason}", "caution") for name, reason in weak.items())
+    return [score_table(splits, metrics=shown), *words]
+
+
+def score_table(
+    splits: Mapping[str, Any],
+    *,
+    of: str = "",
+    metrics: Mapping[str, Sequence[str]] | None = None,
+) -> Table:
+    """Every split that was judged, validation first: each task's primary metric, then its others
+    where `metrics` names them."""
+    several = len(splits) > 1
+    rows: list[tuple[str, ...]] = []
+    primary = []
+    for split, results in splits.items():
         for task, entry in results.items():
+            primary.append(len(rows))
             rows.append((task, *((split,) if several else ()), *_cells(entry)))
+            for metric in (metrics or {}).get(task, ()):
+                if metric != entry["metric"]:
+                    more = {"metric": metric, "score": entry["scores"][metric]}
+                    cells = (*_cells(more)[:2], "", "", "", "")
+                    rows.append(("", *(("",) if several else ()), *cells))
     columns = ("task", *(("split",) if several else ()), "metric", "score (%)")
     columns += ("95 % interval (%)", "without reading (%)", "gain (points)", "judged")
-    of = f" of {run.name}" if len(study.runs) > 1 else ""
     caption = (
         f"Scores{of}. “Without reading” is the best answer that ignores the text. The interval is "
         "over examples (accuracy and exact match: Wilson's; others: bootstrap); another seed would "
         "move the score as well."
     )
-    return Table(columns, rows, caption)
+    return Table(columns, rows, caption, primary if len(primary) < len(rows) else ())
 
 
 def _cells(entry: dict[str, Any]) -> tuple[str, ...]:

@@ -2,25 +2,23 @@
 
 from typing import Any
 
-from brodmann.reporting.blocks import (
-    Bars,
-    Fold,
-    Matrix,
-    Section,
-    Table,
-    Words,
-    mean_spread,
-    p_value,
-)
+from brodmann.reporting.blocks import Bars, Block, Fold, Matrix, Section, Table, Words
 from brodmann.reporting.record import Study
+from brodmann.text import mean_spread, p_value
 
 
 def section(study: Study) -> Section | None:
-    result = study.comparison
-    if result is None:
+    if study.comparison is None:
         return None
+    blocks = compared(study.comparison)
+    if separated := per_task_separation(study):
+        blocks.append(separated)
+    return Section("comparison", "Ways of training compared", blocks)
+
+
+def compared(result: dict[str, Any]) -> list[Block]:
+    """Scores and D of every arm, then its paired differences to the baseline."""
     arms, baseline = result["arms"], result["baseline"]
-    seeds = {arm: len(facts["seeds"]) for arm, facts in arms.items()}
     tests = dict.fromkeys(
         facts["against"].get("test", "paired bootstrap over validation examples")
         for facts in arms.values()
@@ -29,16 +27,11 @@ def section(study: Study) -> Section | None:
     text = (
         f"Everything is compared with {baseline}. A star: the difference is beyond chance at 5 % "
         f"({'; '.join(tests)}). Seeds: "
-        + ", ".join(f"{arm} {count}" for arm, count in seeds.items())
+        + ", ".join(f"{arm} {len(facts['seeds'])}" for arm, facts in arms.items())
         + "."
     )
-    blocks: list[Any] = [Words(text), scores(result)]
-    for arm, facts in arms.items():
-        if facts["against"] is not None:
-            blocks.append(differences(result, arm))
-    if separated := per_task_separation(study):
-        blocks.append(separated)
-    return Section("comparison", "Ways of training compared", blocks)
+    against = [arm for arm, facts in arms.items() if facts["against"] is not None]
+    return [Words(text), scores(result), *(differences(result, arm) for arm in against)]
 
 
 def scores(result: dict[str, Any]) -> Table:
@@ -57,6 +50,7 @@ def scores(result: dict[str, Any]) -> Table:
         ]
         for task, metric in zip(result["tasks"], result["metrics"], strict=True)
     ]
+    average = len(rows)
     rows.append(
         ["average", *(mean_spread(arms[a]["average"]) + tested(a, "average") for a in arms)]
     )
@@ -77,7 +71,7 @@ def scores(result: dict[str, Any]) -> Table:
     for facts in arms.values():
         for run, reason in (facts.get("undefined") or {}).items():
             caption += f" D of {run} is undefined ({reason})."
-    return Table(["task", *arms], rows, caption)
+    return Table(["task", *arms], rows, caption, strong=[average], alike=True)
 
 
 def dissociation(facts: dict[str, Any]) -> str:

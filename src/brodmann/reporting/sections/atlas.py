@@ -3,9 +3,10 @@
 from typing import Any
 
 from brodmann.analysis.axes import pooled_maps
-from brodmann.reporting.blocks import Atlas, Section, Words
+from brodmann.reporting.blocks import Atlas, Block, Section, Words
 from brodmann.reporting.record import Record, Study
 from brodmann.reporting.sections.languages import pairs_of
+from brodmann.results import HeadScores
 
 
 def section(study: Study) -> Section | None:
@@ -30,6 +31,11 @@ def section(study: Study) -> Section | None:
         maps |= pooled_maps(pairs, first.scores)  # to be chosen like another run
         measured |= {name: [] for name in maps if name not in measured}
     return Section("atlas", "Atlas of heads", [Words(text), Atlas(maps, measured, alpha)])
+
+
+def head_maps(scores: HeadScores, alpha: float) -> list[Block]:
+    """The maps of one run."""
+    return [Atlas({"": scores}, {"": []}, alpha)]
 
 
 def _measured(run: Record) -> list[dict[str, Any]]:

@@ -1,11 +1,13 @@
 """Where two models look alike: attention maps head by head (HMNet, Figures 5 and 6)."""
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
-from brodmann.reporting.blocks import Matrix, Section, Words
+from brodmann.files import Array
+from brodmann.reporting.blocks import Block, Matrix, Section, Words
 from brodmann.reporting.record import Study
+from brodmann.results import AttentionMaps
 
 
 def section(study: Study) -> Section | None:
@@ -13,20 +15,36 @@ def section(study: Study) -> Section | None:
     if run is None:
         return None
     found = run.measures["attention-maps"]
-    one, other = found["runs"]
+    maps = AttentionMaps(found["tasks"], found["maps"], tuple(found["runs"]), found["examples"])
+    return Section("attention", "Where the two models look", [*layers(maps), *heads(maps)])
+
+
+def layers(maps: AttentionMaps) -> list[Block]:
+    """Layer by task, the mean over heads."""
+    one, other = maps.runs
     text = (
         f"Mean cosine between the attention maps of {one} and {other} on the same texts "
-        f"({found['examples']:,} a task at most), layer by head; the last layer is on top. 100 %: "
-        "the head looks where it looks in the other model."
+        f"({maps.examples:,} a task at most); the last layer is on top. 100 %: the heads look "
+        "where they look in the other model."
     )
-    blocks: list[Any] = [Words(text)]
-    for task, values in zip(found["tasks"], found["maps"], strict=True):
-        layers = np.array(values, dtype=float)[::-1]
-        rows = [f"layer {len(layers) - 1 - place}" for place in range(len(layers))]
-        means = ", ".join(f"{100 * layer.mean():.0f}" for layer in layers[::-1])
-        caption = f"{task}: cosine (%) of every head. Mean by layer, from the input on: {means}."
-        columns = [str(head) for head in range(layers.shape[1])]
-        shades = ((layers - layers.min()) / (np.ptp(layers) or 1.0)).tolist()
-        block = Matrix(rows, columns, layers.tolist(), caption, shades, digits=0, numbered=False)
-        blocks.append(block)
-    return Section("attention", "Where the two models look", blocks)
+    means = maps.values.mean(axis=2).T[::-1]
+    return [Words(text), _matrix(means, maps.tasks, "Cosine (%), mean over a layer's heads.", 1)]
+
+
+def heads(maps: AttentionMaps) -> list[Block]:
+    """Layer by head, for every task."""
+    return [
+        _matrix(
+            values[::-1],
+            [str(head) for head in range(values.shape[1])],
+            f"{task}: cosine (%) of every head.",
+            0,
+        )
+        for task, values in zip(maps.tasks, maps.values, strict=True)
+    ]
+
+
+def _matrix(values: Array, columns: Sequence[str], caption: str, digits: int) -> Matrix:
+    rows = [f"layer {len(values) - 1 - place}" for place in range(len(values))]
+    shades = ((values - values.min()) / (np.ptp(values) or 1.0)).tolist()
+    return Matrix(rows, columns, values.tolist(), caption, shades, digits=digits, numbered=False)

@@ -2,7 +2,7 @@
 
 from brodmann.reporting.blocks import Section, Table, Words
 from brodmann.reporting.record import Study
-from brodmann.results import conditioning_in_words
+from brodmann.text import capital, conditioning, percent, points
 
 
 def section(study: Study) -> Section | None:
@@ -12,14 +12,13 @@ def section(study: Study) -> Section | None:
         if worth is None:
             continue
         name = f"{run.name}: " if len(study.runs) > 1 else ""
-        words = conditioning_in_words(worth)
-        blocks.append(Words(f"{name}{words[0].upper()}{words[1:]}."))
+        blocks.append(Words(f"{name}{capital(conditioning(worth))}."))
         rows = [
             (
                 task,
-                f"{100 * run.validation[task]['score']:.1f}",
-                f"{100 * sum(values) / len(values):.1f}",
-                f"{100 * worth['lost'][task]:+.1f}",
+                percent(run.validation[task]["score"]),
+                percent(sum(values) / len(values)),
+                points(worth["lost"][task]),
             )
             for task, values in worth["exchanged"].items()
             if task in run.validation

@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from brodmann.reporting.blocks import Matrix, Scatter, Section, Words
+from brodmann.reporting.blocks import Block, Matrix, Scatter, Section, Words
 from brodmann.reporting.gains import gains, runs_by_arm
 from brodmann.reporting.record import Study
 
@@ -13,22 +13,7 @@ def section(study: Study) -> Section | None:
     if run is None:
         return None
     found = run.measures["covsim"]
-    text = (
-        "CovSim compares the covariance of two tasks' texts as the first layer receives them. It "
-        "is not a cosine: a task with itself stays below 1."
-    )
-    matrix = found["covsim"]
-    most = max(max(row) for row in matrix) or 1.0
-    blocks: list[Any] = [
-        Words(text),
-        Matrix(
-            found["tasks"],
-            found["tasks"],
-            matrix,
-            f"CovSim (%) of {found['examples']:,} texts a task at most, in {run.name}.",
-            [[value / most for value in row] for row in matrix],
-        ),
-    ]
+    blocks = similarity(found, f", in {run.name}")
     if len(points := gain_points(study)) > 1:
         blocks.append(
             Scatter(
@@ -40,6 +25,25 @@ def section(study: Study) -> Section | None:
             )
         )
     return Section("relations", "How the tasks' inputs relate", blocks)
+
+
+def similarity(found: dict[str, Any], where: str = "") -> list[Block]:
+    """CovSim of every two tasks."""
+    matrix = found["covsim"]
+    most = max(max(row) for row in matrix) or 1.0
+    return [
+        Words(
+            "CovSim compares the covariance of two tasks' texts as the first layer receives them. "
+            "It is not a cosine: a task with itself stays below 1."
+        ),
+        Matrix(
+            found["tasks"],
+            found["tasks"],
+            matrix,
+            f"CovSim (%) of {found['examples']:,} texts a task at most{where}.",
+            [[value / most for value in row] for row in matrix],
+        ),
+    ]
 
 
 def gain_points(study: Study) -> list[tuple[float, float, str]]:

@@ -1,94 +1,109 @@
 """Dissociation: what every task loses with each task's heads off (Li et al. 2023, Figures 2, 4, 8;
 Tables 3, 9-11)."""
 
-from typing import Any
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from brodmann.reporting.blocks import (
-    Bars,
-    Fold,
-    Items,
-    Lines,
-    Matrix,
-    Section,
-    Words,
-    interval,
-    p_value,
-    percent,
-)
+from brodmann.reporting.blocks import Bars, Block, Fold, Items, Lines, Matrix, Section, Words
 from brodmann.reporting.findings import unlearnt_tasks
-from brodmann.reporting.record import Record, Study
+from brodmann.reporting.record import Study
 from brodmann.reporting.separation import HARDLY, pair_findings
-from brodmann.results import Dissociation, reasons_in_words
+from brodmann.results import Dissociation
+from brodmann.text import p_value, percent, percentage, reasons, with_interval
 
 
 def section(study: Study) -> Section | None:
-    measured = [run for run in study.runs if run.dissociation is not None]
+    measured = [(run, run.dissociation) for run in study.runs if run.dissociation is not None]
     if not measured:
         return None
-    first, *others = measured
-    blocks = views(first)
-    for run in others:
-        blocks.append(Fold(f"The same for {run.name}", views(run)))
+    (first, result), *others = measured
+    blocks = views(result, unlearnt_tasks(first))
+    for run, result in others:
+        blocks.append(Fold(f"The same for {run.name}", views(result, unlearnt_tasks(run))))
     title = "Dissociation" if not others else f"Dissociation: {first.name}"
     return Section("dissociation", title, blocks)
 
 
-def views(run: Record) -> list[Any]:
-    result = run.dissociation
-    assert result is not None
-    weak = [task for task in result.tasks if task in unlearnt_tasks(run)]
-    share = f"{100 * result.alpha:g} %"
-    blocks: list[Any] = [
-        Words(
-            f"Each task is scored with the top {share} of heads of one task switched off. A task "
-            "that falls further without its own heads than without another's has separated from it."
-        ),
-        pruning_matrix(result),
-        Bars(
-            result.tasks,
-            [None if d is None else 100 * d for d in result.per_task],
-            [
-                None if ends is None else [100 * end for end in ends]
-                for ends in result.intervals["per_task"]
-            ],
-            "D, % of the intact score",
-            "Dissociation of each task: how much more it loses without its own heads than without "
-            f"another task's, on average (95 % interval over {_over(result)}).",
-            [_remark(result, i, weak) for i in range(len(result.tasks))],
-        ),
-        Items(certainty(result), "How certain is D?"),
-    ]
+def views(result: Dissociation, hardly_trained: Collection[str]) -> list[Block]:
+    """The result in short, then pair by pair, over other shares, and layer by layer."""
+    blocks = summary(result, hardly_trained)
     if len(result.tasks) > 2:
         blocks.append(pairwise(result))
-    blocks.append(finding_list(result, weak))
     if len(result.curve) > 1 and any(point["mean"] is not None for point in result.curve):
         blocks.append(curve(result))
-    per_layer = [[float(count) for count in row] for row in result.heads_per_layer]
-    most = max(max(row) for row in per_layer) or 1.0
-    spread = [float(value) for value in result.layer_spread]
-    layers = [f"layer {layer}" for layer in range(len(spread))]
-    blocks.append(
-        Fold(
-            "Overlap and layers",
-            [
-                overlap(result),
-                Matrix(
-                    [*result.tasks, "spread over tasks"],
-                    layers,
-                    [*per_layer, spread],
-                    f"Where each task's top {share} of heads stand: heads per layer, and their "
-                    "standard deviation over tasks.",
-                    [*[[value / most for value in row] for row in per_layer], [None] * len(spread)],
-                    digits=0,
-                    percent=False,
-                    numbered=False,
-                ),
-            ],
-        )
-    )
+    blocks.append(Fold("Overlap and layers", [overlap(result), layers(result)]))
     return blocks
+
+
+def summary(result: Dissociation, hardly_trained: Collection[str] | None = None) -> list[Block]:
+    """Scores with heads off, D of each task and of all, every pair, and what to be careful about.
+
+    `hardly_trained` are the tasks whose D says little; otherwise those the result itself names.
+    """
+    named = result.undertrained if hardly_trained is None else hardly_trained
+    weak = [task for task in result.tasks if task in named]
+    words = (
+        f"Each task is scored with the top {percentage(result.alpha)} of heads of one task "
+        "switched off. A task that falls further without its own heads than without another's has "
+        "separated from it."
+    )
+    return [
+        Words(words),
+        pruning_matrix(result),
+        per_task(result, weak),
+        Items(certainty(result), "How certain is D?"),
+        finding_list(result, weak),
+        *(Words(text, "caution") for text in cautions(result)),
+    ]
+
+
+def per_task(result: Dissociation, weak: Sequence[str]) -> Bars:
+    return Bars(
+        result.tasks,
+        [None if d is None else 100 * d for d in result.per_task],
+        [
+            None if ends is None else [100 * end for end in ends]
+            for ends in result.intervals["per_task"]
+        ],
+        "D, % of the intact score",
+        "Dissociation of each task: how much more it loses without its own heads than without "
+        f"another task's, on average (95 % interval over {_over(result)}).",
+        [_remark(result, place, weak) for place in range(len(result.tasks))],
+    )
+
+
+def cautions(result: Dissociation) -> list[str]:
+    """Why some of the numbers are missing or mean little."""
+    found = []
+    if result.settings.get("architecture") == "single":
+        found.append(
+            "every task has an encoder of its own here: heads are compared by their places only"
+        )
+    found += [f"{name} has no D: {reason}" for name, reason in result.undefined.items()]
+    found += [
+        f"{name} is {HARDLY}, its D means little: {reason}"
+        for name, reason in result.undertrained.items()
+    ]
+    return found
+
+
+def layers(result: Dissociation) -> Matrix:
+    """Where each task's chosen heads are."""
+    rows = [[float(count) for count in row] for row in result.heads_per_layer]
+    most = max(max(row) for row in rows) or 1.0
+    spread = [float(value) for value in result.layer_spread]
+    return Matrix(
+        [*result.tasks, "spread over tasks"],
+        [f"layer {layer}" for layer in range(len(spread))],
+        [*rows, spread],
+        f"Where each task's top {percentage(result.alpha)} of heads stand: heads per layer, and "
+        "their standard deviation over tasks.",
+        [*[[value / most for value in row] for row in rows], [None] * len(spread)],
+        digits=0,
+        percent=False,
+        numbered=False,
+    )
 
 
 def pruning_matrix(result: Dissociation) -> Matrix:
@@ -102,10 +117,10 @@ def pruning_matrix(result: Dissociation) -> Matrix:
         [*(f"–{name}" for name in result.tasks), "random", "intact"],
         rows,
         "Score (%) of the task in the row with the heads of the task in the column off; random: as "
-        "many heads drawn at random. The stronger the colour, the more of the intact score is "
-        "lost.",
+        "many heads drawn at random.",
         [[_lost(value, base[i]) for value in row] for i, row in enumerate(rows)],
         bold_diagonal=True,
+        colours="The stronger the colour, the more of the intact score is lost.",
     )
 
 
@@ -132,7 +147,7 @@ def overlap(result: Dissociation) -> Matrix:
         result.tasks,
         result.tasks,
         result.overlap,
-        f"Overlap (%): share of the top {100 * result.alpha:g} % of heads that two tasks have in "
+        f"Overlap (%): share of the top {percentage(result.alpha)} of heads that two tasks have in "
         "common.",
         result.overlap,
         digits=0,
@@ -142,17 +157,15 @@ def overlap(result: Dissociation) -> Matrix:
 def certainty(result: Dissociation) -> list[tuple[str, str]]:
     """What could have made D another one: examples judged, examples of importance, chance."""
     if result.mean is None:
-        return [("D is undefined.", reasons_in_words(result.undefined))]
-    items = []
+        return [("D is undefined.", reasons(result.undefined))]
     ends = result.intervals["mean"]
-    if ends is not None:
-        words = f"D = {percent(result.mean)} % {interval(ends)}"
-        items.append((words, f"95 % interval over {_over(result)}"))
+    words = with_interval(f"D = {percent(result.mean)} %", ends)
+    items = [(words, "" if ends is None else f"95 % interval over {_over(result)}")]
     if result.redrawn is not None:
         spread, redraws = result.redrawn["spread"]["mean"], result.redrawn["redraws"]
-        kept = 100 * float(np.mean(result.redrawn["kept"]))
+        kept = percent(float(np.mean(result.redrawn["kept"])), 0)
         words = f"Other importance examples move D by {percent(spread)} points (one sd)"
-        items.append((words, f"{redraws} redraws, which keep {kept:.0f} % of the chosen heads"))
+        items.append((words, f"{redraws} redraws, which keep {kept} % of the chosen heads"))
     if result.null is not None and result.null["p"] is not None:
         null = result.null
         words = f"{p_value(null['p'])} against the same heads, dealt to the tasks at random"
@@ -173,14 +186,20 @@ def finding_list(result: Dissociation, weak: list[str]) -> Fold | Items:
         both = " and ".join(
             "undefined"
             if result.pairwise[a][b] is None
-            else f"{percent(result.pairwise[a][b])} % "
-            + interval(between[a][b] if between else None)
+            else with_interval(
+                f"{percent(result.pairwise[a][b])} %", between[a][b] if between else None
+            )
             for a, b in ((i, j), (j, i))
         )
-        shared = f"{100 * result.overlap[i][j]:.0f} % of their heads shared"
-        items.append((f"{result.tasks[i]} – {result.tasks[j]}: {finding}", f"D {both}; {shared}"))
-    every = Items(items, "Pairs")
-    return every if len(items) <= 3 else Fold(f"{len(items)} pairs in words", [every])
+        shared = f"{percent(result.overlap[i][j], 0)} % of their heads shared"
+        one, other = (
+            name + (f" ({HARDLY})" if name in weak and HARDLY not in finding else "")
+            for name in (result.tasks[i], result.tasks[j])
+        )
+        items.append((f"{one} – {other}: {finding}", f"D {both}; {shared}"))
+    if len(items) <= 3:
+        return Items(items, "Pairs")
+    return Fold(f"{len(items)} pairs in words", [Items(items)])
 
 
 def curve(result: Dissociation) -> Lines:
@@ -201,7 +220,7 @@ def curve(result: Dissociation) -> Lines:
     )
 
 
-def _remark(result: Dissociation, place: int, weak: list[str]) -> str:
+def _remark(result: Dissociation, place: int, weak: Sequence[str]) -> str:
     name = result.tasks[place]
     if name in result.undefined:
         return f"undefined ({result.undefined[name]})"

@@ -2,15 +2,20 @@
 
 from typing import Any
 
-from brodmann.reporting.blocks import Lines, Section, Table, interval, mean_spread, points
+from brodmann.reporting.blocks import Block, Lines, Section, Table
 from brodmann.reporting.record import Study
+from brodmann.text import NOTHING, difference, mean_spread
 
 
 def section(study: Study) -> Section | None:
-    summary = study.transfer
-    if summary is None:
+    if study.transfer is None:
         return None
-    blocks: list[Any] = []
+    return Section("transfer", "Few-shot transfer", learnt(study.transfer))
+
+
+def learnt(summary: dict[str, Any]) -> list[Block]:
+    """Of every task a curve over the amounts of data, and a table with what each start gains."""
+    blocks: list[Block] = []
     for task, table in summary["tasks"].items():
         starts = list(next(iter(table.values())))
         metric = summary["metrics"][task]
@@ -44,8 +49,8 @@ def section(study: Study) -> Section | None:
         )
         gains = [f"{start} − {starts[0]}" for start in starts[1:]]
         blocks.append(Table(("examples", *starts, *gains), rows, caption))
-    return Section("transfer", "Few-shot transfer", blocks)
+    return blocks
 
 
 def _gain(found: dict[str, Any] | None) -> str:
-    return "–" if found is None else f"{points(found['difference'])} {interval(found['interval'])}"
+    return NOTHING if found is None else difference(found)

@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 
 from brodmann.analysis.axes import AXES, specialization_axes, tasks_and_languages
-from brodmann.reporting.blocks import Section, Table, Words, percent, plain
+from brodmann.reporting.blocks import Section, Table, Words
 from brodmann.reporting.record import Record, Study
 from brodmann.results import HeadScores
+from brodmann.text import dissociation, percent, percentage, plain
 
 TITLE = "By task or by language?"
 CLEAR = 0.05  # p below which the overlaps differ
@@ -38,8 +39,8 @@ def section(study: Study) -> Section | None:
     ]
     columns = ["compared", "comparisons", "overlap of top heads (%)", "Spearman", "D (%)"]
     caption = (
-        f"Top {alpha:.0%} of the heads; D: how much more a pair loses with its own heads off than "
-        "with the other's."
+        f"Top {percentage(alpha)} of the heads; D: how much more a pair loses with its own heads "
+        "off than with the other's."
     )
     blocks: list[Any] = [Words(_answer(found, _unlearnt(run))), Table(columns, rows, caption)]
     if chosen.left_out:
@@ -105,7 +106,7 @@ def _unlearnt(run: Record) -> str:
 
 
 def _separation(value: float | None, measured: bool) -> str:
-    return "undefined" if value is None and measured else percent(value)
+    return dissociation(value) if measured else percent(value)
 
 
 def _answer(found: dict[str, object], unlearnt: str) -> str:
@@ -113,8 +114,8 @@ def _answer(found: dict[str, object], unlearnt: str) -> str:
     assert isinstance(axes, dict)
     by_task, by_language = (axes[kind]["overlap"] for kind in AXES[:2])
     numbers = (
-        f"The same task in two languages has {100 * by_task:.0f} % of its top heads in common, two "
-        f"tasks in one language {100 * by_language:.0f} % (permutation p = {found['p']:.2g})."
+        f"The same task in two languages has {percent(by_task, 0)} % of its top heads in common, "
+        f"two tasks in one language {percent(by_language, 0)} % (permutation p = {found['p']:.2g})."
     )
     p, smallest = found["p"], found["smallest_p"]
     assert isinstance(p, float) and isinstance(smallest, float)

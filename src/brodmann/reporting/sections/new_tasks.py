@@ -4,8 +4,9 @@ Table 8), after it (Table 3), and what became of the tasks it had."""
 from typing import Any
 
 from brodmann.reporting.adaptation import ALIKE, advice_against_loss, loss_in_words, start_rows
-from brodmann.reporting.blocks import Section, Table, Words, counted, interval, percent, points
+from brodmann.reporting.blocks import Block, Section, Table, Words
 from brodmann.reporting.record import Study
+from brodmann.text import counted, interval, percent, points
 
 
 def section(study: Study) -> Section | None:
@@ -13,24 +14,36 @@ def section(study: Study) -> Section | None:
     if run is None:
         return None
     found = run.measures["adaptation"]
+    return Section("new-tasks", "New tasks", [*zero_shot(found), *adapted(found)])
+
+
+def zero_shot(found: dict[str, Any]) -> list[Block]:
+    """What each start scores on the new tasks before any training, and what training made of it."""
     tasks = list(found["zero_shot"])
-    rows: list[Any] = [[start, *map(percent, scores)] for start, scores in start_rows(found)]
+    rows = [[start, *map(percent, scores)] for start, scores in start_rows(found)]
     after = found.get("scores", {}).get("validation", {})
     if after:
         rows.append(["after training", *(percent(after[task]["score"]) for task in tasks)])
     columns = ["start", *(f"{task}: {found['metrics'][task]} (%)" for task in tasks)]
     heads = "its own new output head" if found["head"] == "new" else "the start's output head"
-    caption = f"New tasks on a trained model, started like each of its tasks, with {heads}."
+    start = "with" if found.get("alike") else "started like each of its tasks, with"
+    caption = f"New tasks on a trained model, {start} {heads}: zero-shot, before any training"
+    caption += ", and after it." if after else "."
     if found.get("alike"):
-        caption = f"New tasks on a trained model, with {heads}. {ALIKE}"
-    blocks: list[Any] = [Table(columns, rows, caption)]
+        caption += f" {ALIKE}"
+    return [Table(columns, rows, caption, alike=True)]
+
+
+def adapted(found: dict[str, Any]) -> list[Block]:
+    """What each share of the data gave, and what became of the old tasks."""
+    blocks: list[Block] = []
     if "shares" in found:
-        blocks.append(by_share(found, tasks))
+        blocks.append(by_share(found, list(found["zero_shot"])))
     if found.get("old", {}).get("after"):
         blocks.append(old_tasks(found["old"]))
-        if lost := loss_in_words(found):
-            blocks.append(Words(f"{lost} {advice_against_loss(found)}"))
-    return Section("new-tasks", "New tasks", blocks)
+    if lost := loss_in_words(found):
+        blocks.append(Words(f"{lost} {advice_against_loss(found)}", "warning"))
+    return blocks
 
 
 def by_share(found: dict[str, Any], tasks: list[str]) -> Table:

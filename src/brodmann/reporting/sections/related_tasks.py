@@ -9,19 +9,10 @@ from brodmann.analysis.link import dual_task, linked_pairs, reindexed
 from brodmann.analysis.relevance import most_unequal
 from brodmann.measuring.relations import RELATIONS, names_of, title_of
 from brodmann.models.encoders import architecture_of
-from brodmann.reporting.blocks import (
-    Items,
-    Matrix,
-    Scatter,
-    Section,
-    Tree,
-    Words,
-    counted,
-    p_value,
-    percent,
-    plain,
-)
+from brodmann.reporting.blocks import Block, Items, Matrix, Scatter, Section, Tree, Words
 from brodmann.reporting.record import Study
+from brodmann.reporting.sections.covariance import similarity
+from brodmann.text import counted, p_value, percent, plain
 
 
 def section(study: Study) -> Section | None:
@@ -37,7 +28,7 @@ def section(study: Study) -> Section | None:
     return Section("relevance", "Which tasks belong together", blocks) if blocks else None
 
 
-def relevance_views(found: dict[str, Any]) -> list[Any]:
+def relevance_views(found: dict[str, Any]) -> list[Block]:
     """The matrix in the order of the tree, so that tasks that are alike stand together."""
     order = [*found["dendrogram"]["order"]]
     order += [name for name in found["tasks"] if name not in order]
@@ -47,15 +38,15 @@ def relevance_views(found: dict[str, Any]) -> list[Any]:
         f"Relevance by {found['by']}: {RELATIONS[found['by']].shows}. A row is a source, a column "
         f"a target; the two directions differ.{_terms(found)}"
     )
-    caption, shades = f"Relevance (%) by {found['by']}.", matrix / most
+    caption, shades, colours = f"Relevance (%) by {found['by']}.", matrix / most, ""
     if (matrix < 0).any():  # by the square root: a little harm beside a large gain can be seen
-        caption += " In the other colour: harm."
+        colours = "In the other colour: harm."
         shades = np.sign(shades) * np.sqrt(np.abs(shades))
     groups = [(f"Cluster {n}: {', '.join(g)}", "") for n, g in enumerate(found["clusters"], 1)]
     groups += [(f"In no cluster: {name}", why) for name, why in found.get("left_out", {}).items()]
-    blocks: list[Any] = [
+    blocks: list[Block] = [
         Words(text),
-        Matrix(order, order, _plain(matrix), caption, _plain(shades)),
+        Matrix(order, order, _plain(matrix), caption, _plain(shades), colours=colours),
         *_unequal(matrix, order),
         Items(groups, "Clusters (k-means over the rows)"),
     ]
@@ -99,16 +90,28 @@ def similarity_views(found: dict[str, Any], study: Study) -> list[Any]:
     for name, relation in RELATIONS.items():
         if name not in found or relation.alone:
             continue
+        blocks.append(similarity_matrix(name, found))
         matrix = found[name]["matrix"]
-        between = ", between the encoders of single tasks" if relation.separate else ""
-        caption = f"{title_of(name)} (%): {relation.shows}{between}."
-        blocks.append(Matrix(tasks, tasks, matrix, caption, matrix))
         for words, pairwise in beside.items():
             blocks += link_views(name, tasks, np.array(matrix, dtype=float), words, pairwise)
     if blocks and not beside and any(run.dissociation for run in study.runs):
         text = "No run with a dissociation has three of these tasks: nothing to set them against."
         blocks.append(Words(text, "note"))
     return blocks
+
+
+def similarity_matrix(name: str, found: dict[str, Any]) -> Matrix:
+    """How alike the encoders of every two tasks are, by one measure."""
+    matrix = found[name]["matrix"]
+    relation = RELATIONS[name]
+    between = ", between the encoders of single tasks" if relation.separate else ""
+    caption = f"{title_of(name)} (%): {relation.shows}{between}."
+    return Matrix(found["tasks"], found["tasks"], matrix, caption, matrix)
+
+
+def relations(name: str, found: dict[str, Any]) -> list[Block]:
+    """What one measure of trained runs says of every two tasks."""
+    return similarity(found) if RELATIONS[name].alone else [similarity_matrix(name, found)]
 
 
 def dissociations(tasks: list[str], study: Study) -> dict[str, Any]:

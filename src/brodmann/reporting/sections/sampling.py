@@ -7,6 +7,7 @@ from brodmann.data.sampling.samplers import SAMPLERS
 from brodmann.reporting.blocks import Lines, Section, Table, Words
 from brodmann.reporting.record import Record, Study
 from brodmann.reporting.sections.training_curves import grouped
+from brodmann.text import percent
 
 
 def section(study: Study) -> Section | None:
@@ -38,11 +39,10 @@ def section(study: Study) -> Section | None:
     ]
     used, taken = entries[-1]["used"], _totals(run, entries)
     rows = [
-        (task, f"{taken.get(task, 0):,}", f"{100 * used.get(task, 0.0):.1f} %")
-        for task in run.tasks
+        (task, f"{taken.get(task, 0):,}", f"{percent(used.get(task, 0.0))} %") for task in run.tasks
     ]
     if (whole := entries[-1].get("used_of_all")) is not None:
-        rows.append(("all", f"{sum(taken.values()):,}", f"{100 * whole:.1f} %"))
+        rows.append(("all", f"{sum(taken.values()):,}", f"{percent(whole)} %"))
     caption = "Examples trained on (with repeats), and the share of a task's data they came from."
     blocks.append(Table(("task", "examples", "data used"), rows, caption))
     title = "Sampling by uncertainty" if chosen else "Uncertainty over training"

@@ -3,19 +3,23 @@
 from statistics import mean, stdev
 from typing import Any
 
-from brodmann.reporting.blocks import (
-    Bars,
-    Lines,
-    Section,
-    Table,
-    Words,
-    counted,
-    interval,
-    percent,
-    points,
-)
+from brodmann.analysis.dissociation import findings
+from brodmann.reporting.blocks import Bars, Block, Items, Lines, Section, Table, Words
 from brodmann.reporting.record import Study
-from brodmann.results import mean_dissociation, reasons_in_words
+from brodmann.results import mean_dissociation
+from brodmann.text import (
+    NOTHING,
+    VERDICTS,
+    counted,
+    difference,
+    dissociation,
+    interval,
+    mean_spread,
+    over_seeds,
+    percent,
+    reasons,
+    setting,
+)
 
 DECADES = 100  # ratio of the largest to the smallest value from which an axis is logarithmic
 
@@ -24,7 +28,7 @@ def section(study: Study) -> Section | None:
     if study.grid is None:
         return None
     cells = [cell for cell in study.grid["cells"] if cell["state"] == "done"]
-    blocks: list[Any] = [Words(_lead(study.grid["cells"], cells), "lead")]
+    blocks: list[Block] = [Words(_lead(study.grid["cells"], cells), "lead")]
     for key in numeric_keys(cells):
         for what, title in (("score", "Average score"), ("D", "Dissociation D")):
             if series := curve(cells, key, what):
@@ -32,30 +36,54 @@ def section(study: Study) -> Section | None:
                 values = [point[0] for line in series.values() for point in line]
                 rate = is_rate(key, values)
                 blocks.append(Lines(series, key, f"{title} (%)", text, log_x=rate))
-    over = study.grid["over_seeds"]
-    found = {
-        _named(key, facts): facts["mean"]
-        for key, facts in over.items()
-        if facts["mean"] is not None
-    }
-    if found and len(blocks) == 1:
-        blocks.append(
-            Bars(
-                list(found),
-                [100 * value[0] for value in found.values()],
-                [_around(value) for value in found.values()],
-                "D (%)",
-                "Dissociation of every setting: mean over seeds, with one standard deviation.",
-            )
-        )
-    blocks.append(table(study.grid["cells"]))
-    if against := study.grid.get("differences"):
-        blocks.append(differences(against))
+    if len(blocks) == 1 and (bars := separation_bars(study.grid["over_seeds"])):
+        blocks.append(bars)
+    blocks += summary(study.grid)
     told = [cell["provenance"]["versions"] for cell in cells if "provenance" in cell]
     versions: dict[str, str] = told[0] if told else {}
     if versions:
         blocks.append(Words(", ".join(f"{k} {v}" for k, v in versions.items()), "note"))
     return Section("sweep", "The grid", blocks)
+
+
+def summary(grid: dict[str, Any]) -> list[Block]:
+    """Every run, D over seeds, differences between settings, and what failed."""
+    blocks: list[Block] = [table(grid["cells"])]
+    if grid["over_seeds"]:
+        items = [
+            (
+                f"{key}, {over_seeds(over)}",
+                ", ".join(
+                    f"{task} {mean_spread(value)}"
+                    for task, value in zip(over["tasks"], over["per_task"], strict=True)
+                ),
+            )
+            for key, over in grid["over_seeds"].items()
+        ]
+        blocks.append(Items(items, "Dissociation over seeds"))
+    if against := grid.get("differences"):
+        blocks.append(differences(against))
+    if failed := grid.get("failed"):
+        blocks.append(Words(f"{len(failed)} failed: run again to try them again", "warning"))
+    return blocks
+
+
+def separation_bars(over: dict[str, Any]) -> Bars | None:
+    """D of every setting that has one."""
+    found = {
+        _named(key, facts): facts["mean"]
+        for key, facts in over.items()
+        if facts["mean"] is not None
+    }
+    if not found:
+        return None
+    return Bars(
+        list(found),
+        [100 * value[0] for value in found.values()],
+        [_around(value) for value in found.values()],
+        "D (%)",
+        "Dissociation of every setting: mean over seeds, with one standard deviation.",
+    )
 
 
 def _lead(every: list[dict[str, Any]], cells: list[dict[str, Any]]) -> str:
@@ -93,11 +121,11 @@ def differences(entries: list[dict[str, Any]]) -> Table:
                 entry["setting"],
                 entry["against"],
                 str(entry["average"]["seeds"]),
-                *_difference(entry["average"]),
-                *(("–", "–") if apart is None else _difference(apart)),
+                difference(entry["average"]),
+                NOTHING if apart is None else difference(apart),
             ]
         )
-    columns = ["setting", "against", "seeds", "average (points)", "p", "D (points)", "p"]
+    columns = ["setting", "against", "seeds", "average (points)", "D (points)"]
     caption = (
         "Differences paired by seed with their 95 % intervals; p: two-sided t-test over 3 seeds or "
         "more."
@@ -105,41 +133,83 @@ def differences(entries: list[dict[str, Any]]) -> Table:
     return Table(columns, rows, caption)
 
 
-def _difference(entry: dict[str, Any]) -> tuple[str, str]:
-    shown = f"{points(entry['difference'])} {interval(entry['interval'])}".strip()
-    return shown, "–" if entry["p"] is None else f"{entry['p']:.3f}"
-
-
 def table(cells: list[dict[str, Any]]) -> Table:
-    """A column for everything that varies, and one for each task."""
+    """A column for everything that varies, and one for each task where all runs have the same."""
     keys = [
         key
         for key in dict.fromkeys(key for cell in cells for key in cell["varied"])
         if len({str(cell["varied"].get(key)) for cell in cells}) > 1
     ]
     tasks = list(dict.fromkeys(task for cell in cells for task in _scores(cell)))
+    same = all(set(_scores(cell)) in (set(tasks), set()) for cell in cells)
     rows = []
     for number, cell in enumerate(cells, start=1):
-        found = cell.get("dissociation") or {}
-        varied = [cell["varied"].get(key, "") for key in keys]
-        weak = ", ".join(found.get("undertrained", {}))
-        notes = [cell.get("error", "")] if cell["state"] != "done" else []
-        notes += [f"hardly trained: {weak}"] if weak else []
-        mean = mean_dissociation(found) if found else None
-        if found and mean is None:
-            notes.append(f"D undefined ({reasons_in_words(found['undefined'])})")
+        varied = {key: cell["varied"].get(key, "") for key in keys}
+        shown = _marked_scores(cell)
+        scores = ["  ".join(shown.values())]
+        if same:
+            scores = [shown.get(task, NOTHING) for task in tasks]
         rows.append(
             [
                 str(number),
-                *("+".join(v) if isinstance(v, list) else str(v) for v in varied),
-                *(percent(_scores(cell).get(task)) for task in tasks),
-                "undefined" if found and mean is None else percent(mean),
-                interval((found.get("intervals") or {}).get("mean")),
-                "; ".join(notes),
+                *("+".join(v) if k == "tasks" else setting(v) for k, v in varied.items()),
+                *scores,
+                *_separation(cell),
+                _notes(cell),
             ]
         )
-    columns = ["run", *keys, *(f"{task} (%)" for task in tasks), "D (%)", "95 % interval", ""]
-    return Table(columns, rows, "Every run of the grid with its validation scores.")
+    names = [f"{task} (%)" for task in tasks] if same else ["scores (%)"]
+    columns = ["run", *keys, *names, "D (%)", "95 % interval", "D of each (%)", "finding", ""]
+    caption = "Every run of the grid with its validation scores."
+    if any((cell.get("dissociation") or {}).get("undertrained") for cell in cells):
+        caption += (
+            " * hardly trained: near what answers without reading get, or a training loss near "
+            "that of guessing."
+        )
+    return _without_empty(Table(columns, rows, caption))
+
+
+def _without_empty(block: Table) -> Table:
+    """Only what some run has: a grid without D has no columns of D."""
+    kept = [
+        place
+        for place, name in enumerate(block.columns)
+        if any(row[place] not in ("", NOTHING) for row in block.rows)
+    ]
+    rows = [[row[place] for place in kept] for row in block.rows]
+    return Table([block.columns[place] for place in kept], rows, block.caption)
+
+
+def _marked_scores(cell: dict[str, Any]) -> dict[str, str]:
+    """task → its validation score, starred where it is hardly trained."""
+    weak = (cell.get("dissociation") or {}).get("undertrained", {})
+    return {
+        task: percent(score) + ("*" if task in weak else "")
+        for task, score in _scores(cell).items()
+    }
+
+
+def _separation(cell: dict[str, Any]) -> tuple[str, str, str, str]:
+    """D, its interval, D of each task, and what a pair shows."""
+    found = cell.get("dissociation")
+    if not found:
+        return NOTHING, "", "", ""
+    each = "  ".join(dissociation(value) for value in found.get("per_task", ()))
+    pair = len(found.get("tasks", ())) == 2 and "pairwise" in found
+    shown = findings(found["pairwise"], found["intervals"])[0][1] if pair else ""
+    whole = dissociation(mean_dissociation(found))
+    return whole, interval(found["intervals"]["mean"]), each, VERDICTS.get(shown, "")
+
+
+def _notes(cell: dict[str, Any]) -> str:
+    """What went wrong, and which of the numbers mean little or nothing."""
+    found = cell.get("dissociation") or {}
+    notes = [f"failed: {cell.get('error', '')}"] if cell["state"] != "done" else []
+    if weak := ", ".join(found.get("undertrained", {})):
+        notes.append(f"hardly trained: {weak}")
+    if found and mean_dissociation(found) is None:
+        notes.append(f"D undefined ({reasons(found['undefined'])})")
+    return "; ".join(notes)
 
 
 def _scores(cell: dict[str, Any]) -> dict[str, float]:
@@ -170,7 +240,7 @@ def curve(
     cells: list[dict[str, Any]], key: str, what: str
 ) -> dict[str, list[tuple[float, float, float]]]:
     """A line for every combination of the other settings; points are means over seeds."""
-    points: dict[str, dict[float, list[float]]] = {}
+    lines: dict[str, dict[float, list[float]]] = {}
     for cell in cells:
         found = cell.get("dissociation")
         measured = mean_dissociation(found) if found else None
@@ -178,15 +248,15 @@ def curve(
         if value is None:
             continue
         others = [
-            "+".join(v) if k == "tasks" else f"{k.rpartition('.')[2]} = {v}"
+            "+".join(v) if k == "tasks" else f"{k.rpartition('.')[2]} = {setting(v)}"
             for k, v in cell["varied"].items()
             if k not in ("seed", key)
         ]
-        line = points.setdefault(" ".join(others), {})
+        line = lines.setdefault(" ".join(others), {})
         line.setdefault(float(cell["varied"][key]), []).append(100 * value)
     return {
         name: [(x, mean(ys), stdev(ys) if len(ys) > 1 else 0.0) for x, ys in sorted(line.items())]
-        for name, line in points.items()
+        for name, line in lines.items()
         if len(line) > 1
     }
 

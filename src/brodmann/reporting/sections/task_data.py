@@ -3,9 +3,9 @@
 from typing import Any
 
 from brodmann.data.sources.table import SPLITS
-from brodmann.reporting.blocks import Code, Fold, Items, Section, Table, Words, counted
+from brodmann.reporting.blocks import Code, Fold, Items, Section, Table, Words
 from brodmann.reporting.record import Record, Study
-from brodmann.results import parameters_in_words
+from brodmann.text import counted, parameters, percent
 
 
 def section(study: Study) -> Section | None:
@@ -34,7 +34,7 @@ def views(run: Record) -> list[Any]:
                 task,
                 source + (" (generated)" if facts.get("generated") else ""),
                 *(f"{sizes[s]:,}" if s in sizes else "–" for s in SPLITS),
-                "–" if cut is None else f"{100 * cut:.1f} %",
+                "–" if cut is None else f"{percent(cut)} %",
                 "–" if (hard := facts.get("difficulty")) is None else f"{hard:.2f}",
             )
         )
@@ -61,7 +61,7 @@ def _origin(run: Record) -> str:
     sittings = run.provenance.get("sittings", [])
     words = [f"Seed {run.provenance.get('seed', '?')}"]
     if "total" in run.parameters:
-        words.append(parameters_in_words(run.parameters))
+        words.append(parameters(run.parameters))
     if sittings:
         last = sittings[-1]
         words.append(f"began {sittings[0]['started']}")

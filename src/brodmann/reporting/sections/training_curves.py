@@ -7,6 +7,7 @@ from brodmann.data.kinds import lower_is_better
 from brodmann.reporting.blocks import Fold, Lines, Section, Table
 from brodmann.reporting.findings import learning_curves
 from brodmann.reporting.record import Record, Study
+from brodmann.text import duration, percent
 
 POINTS = 30  # of a curve: more cannot be told apart
 
@@ -41,7 +42,7 @@ def views(run: Record) -> list[Any]:
         ]))  # fmt: skip
     if phases := costs(run):
         whole = sum(seconds for _, seconds in phases)
-        rows = [(name, duration(s), f"{100 * s / whole:.0f} %") for name, s in phases]
+        rows = [(name, duration(s), f"{percent(s / whole, 0)} %") for name, s in phases]
         blocks.append(Table(("phase", "took", "share"), rows, "What each phase cost."))
     return blocks
 
@@ -91,11 +92,3 @@ def costs(run: Record) -> list[tuple[str, float]]:
     if steps:
         phases["training"] = max(phases["training"], steps)
     return list(phases.items())
-
-
-def duration(seconds: float) -> str:
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"

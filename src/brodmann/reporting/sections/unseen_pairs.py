@@ -2,23 +2,28 @@
 
 from typing import Any
 
-from brodmann.reporting.blocks import Lines, Section, Table, Words, mean_spread, percent
+from brodmann.reporting.blocks import Block, Lines, Section, Table, Words
 from brodmann.reporting.record import Study
+from brodmann.text import NOTHING, counted, mean_spread, points, with_interval
 
 
 def section(study: Study) -> Section | None:
     run = next((run for run in study.runs if "meta" in run.measures), None)
     if run is None:
         return None
-    found = run.measures["meta"]
-    blocks: list[Any] = [Words(_how(found))]
+    return Section("meta", "Unseen pairs of task and language", pair_views(run.measures["meta"]))
+
+
+def pair_views(found: dict[str, Any]) -> list[Block]:
+    """Of every unseen pair its curves over steps and examples, and a table of both."""
+    blocks: list[Block] = [Words(_how(found))]
     for name, pair in found["pairs"].items():
         starts = list(pair["table"][0]["starts"])
         most = max(entry["shots"] for entry in pair["table"])
         curve = [entry for entry in pair["table"] if entry["shots"] == most]
         draws = found.get("draws", 1)
         each = f", each the mean over {draws} draws of the examples" if draws > 1 else ""
-        seeds = f"mean ± sd over {found['seeds']} seeds{each}."
+        seeds = f"mean ± sd over {counted(found['seeds'], 'seed')}{each}."
         if len(curve) > 1:
             text = f"{name}: adapting on {most} examples, {seeds}"
             blocks.append(_lines(curve, starts, "steps", pair["metric"], text))
@@ -37,9 +42,12 @@ def section(study: Study) -> Section | None:
         ]
         against = [f"meta − {start} [95 %]" for start in pair["table"][0]["differences"]]
         head = "with a new output head" if pair["new_head"] else "with the output head it shares"
-        caption = f"{name} ({pair['metric']}, %), never trained on, {head}; 0 steps are zero-shot."
+        caption = (
+            f"{name} ({pair['metric']}, %), never trained on, {head}: {seeds} 0 steps are "
+            "zero-shot. Differences have their 95 % intervals."
+        )
         blocks.append(Table(["", *starts, *against], rows, caption))
-    return Section("meta", "Unseen pairs of task and language", blocks)
+    return blocks
 
 
 def _lines(
@@ -60,8 +68,10 @@ def _lines(
 
 
 def _scores(entry: dict[str, Any]) -> str:
-    text = mean_spread(entry["mean"])
-    return f"{text} ({entry['diverged']} diverged)" if entry.get("diverged") else text
+    if entry["mean"] is None:
+        return "diverged"
+    lost = f" ({entry['diverged']} diverged)" if entry.get("diverged") else ""
+    return mean_spread(entry["mean"]) + lost
 
 
 def _how(found: dict[str, Any]) -> str:
@@ -75,7 +85,7 @@ def _how(found: dict[str, Any]) -> str:
 
 
 def _difference(entry: dict[str, Any]) -> str:
-    mean = percent(entry["mean"])
-    if entry["low"] is None:
-        return mean
-    return f"{mean} [{percent(entry['low'])}, {percent(entry['high'])}]"
+    if entry["mean"] is None:
+        return NOTHING
+    ends = None if entry["low"] is None else (entry["low"], entry["high"])
+    return with_interval(points(entry["mean"]), ends)

@@ -9,12 +9,13 @@ from brodmann.files import digest, write_json
 from brodmann.studies import study_of
 from brodmann.studies.plan.counting import Run
 from brodmann.studies.plan.measuring_run import plan_file, stored, took
+from brodmann.training.events import Report
 
 
 def plan_many(
     config: Config,
     base: Path,
-    report: Any,
+    report: Report,
     runs: list[Run],
     configs: list[Config],
     *,

@@ -19,6 +19,7 @@ from brodmann.pipeline.dissociate import planned_passes
 from brodmann.pipeline.evaluate import judged_splits
 from brodmann.pipeline.train import build_model, check_methods, tasks_of
 from brodmann.provenance import provenance
+from brodmann.training.events import Report
 
 FINISHED = ("metrics.json", "transfer.json", "meta.json")
 
@@ -29,7 +30,7 @@ def plan_file(config: Config, fingerprint: str) -> Path:
 
 
 def shown(
-    config: Config, found: dict[str, Any], fingerprint: str, report: Any, speed: float | None
+    config: Config, found: dict[str, Any], fingerprint: str, report: Report, speed: float | None
 ) -> dict[str, Any]:
     """A plan as it is kept and shown; at another machine's speed it is not to be held against a
     run on this one."""
@@ -53,7 +54,7 @@ def check_speed(speed: float | None) -> None:
 
 
 def measured(
-    config: Config, base: Path, report: Any, *, heads: bool, cache: TaskCache | None = None
+    config: Config, base: Path, report: Report, *, heads: bool, cache: TaskCache | None = None
 ) -> dict[str, Any]:
     """The plan of one run, from a calibration on this machine."""
     if config.training.sharding is not None:
@@ -67,7 +68,9 @@ def measured(
     return plan_of_run(config, build_model(config, tasks), tasks, report, heads=heads)
 
 
-def calibrated(config: Config, model: Any, tasks: list[Task], report: Any, **changes: Any) -> Any:
+def calibrated(
+    config: Config, model: Any, tasks: list[Task], report: Report, **changes: Any
+) -> Any:
     """Some steps of training this model by the configuration's [training], with changes."""
     import torch
 
@@ -85,7 +88,7 @@ def calibrated(config: Config, model: Any, tasks: list[Task], report: Any, **cha
 
 
 def plan_of_run(
-    config: Config, model: Any, tasks: list[Task], report: Any, *, heads: bool
+    config: Config, model: Any, tasks: list[Task], report: Report, *, heads: bool
 ) -> dict[str, Any]:
     """Of a model that is built; it is changed by the steps that are taken and of no further use."""
     from brodmann.models.backbone.anatomy import FAMILIES, head_shape

@@ -12,10 +12,11 @@ from brodmann.files import digest
 from brodmann.pipeline.run import one_process
 from brodmann.studies import study_of
 from brodmann.studies.plan.measuring_run import check_speed, shown, stored, took
+from brodmann.training.events import Report
 
 
 def make_plan(
-    config: Config, base: Path, report: Any, *, speed: float | None = None, heads: bool = True
+    config: Config, base: Path, report: Report, *, speed: float | None = None, heads: bool = True
 ) -> dict[str, Any]:
     """The plan of the configuration's study.
 
@@ -30,7 +31,7 @@ def make_plan(
 
 
 def plan_once(
-    config: Config, report: Any, speed: float | None, measure: Callable[[], dict[str, Any]]
+    config: Config, report: Report, speed: float | None, measure: Callable[[], dict[str, Any]]
 ) -> dict[str, Any]:
     """The plan that `measure` makes or, once the study has run, the stored one with its times."""
     sections = (config.transfer, config.meta, config.adapt)

@@ -10,11 +10,12 @@ from brodmann.config import Config
 from brodmann.data.tasks import Task
 from brodmann.studies.plan.estimate import Sized, Tokens, Trainings
 from brodmann.studies.plan.measuring_run import calibrated, measured_with
+from brodmann.training.events import Report
 
 
 def plan_trainings(
     config: Config,
-    report: Any,
+    report: Report,
     model: Any,
     tasks: Sequence[Task],
     trained: list[Task],

@@ -22,6 +22,7 @@ from brodmann.files import (
     sweep_leftovers,
     write_text,
 )
+from brodmann.text import size
 from brodmann.training.checkpoints import checkpoint
 from brodmann.training.checkpoints.checkpoint import BRANCH
 
@@ -59,8 +60,8 @@ class Keeper:
         free = shutil.disk_usage(self.folder).free + held
         if free < needed:
             raise InputError(
-                f"{self.folder}: the run needs about {needed / 1e6:,.0f} MB for checkpoints and "
-                f"the model, {free / 1e6:,.0f} MB are free: free some, or set another 'output'"
+                f"{self.folder}: the run needs about {size(needed)} for checkpoints and "
+                f"the model, {size(free)} are free: free some, or set another 'output'"
             )
 
     def find(self) -> dict[str, Any] | None:

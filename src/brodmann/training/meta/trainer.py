@@ -18,7 +18,7 @@ so under `reptile` only sparsity moves them.
 import contextlib
 import hashlib
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,11 +40,10 @@ from brodmann.models.heads.trained_gates import sparse_gates
 from brodmann.models.multitask import MultiTaskModel
 from brodmann.training.checkpoints.checkpoint import random_state
 from brodmann.training.checkpoints.keeper import Keeper
+from brodmann.training.events import Report, silent
 from brodmann.training.meta.gradients import outer_gradients
 from brodmann.training.meta.meta_settings import Meta
 from brodmann.training.stopping import StopSignals
-
-Report = Callable[[str, dict[str, Any]], None]
 
 
 def meta_train(
@@ -64,7 +63,7 @@ def meta_train(
     `folder`, what was stopped goes on there; a folder of another start is refused.
     """
     loop = _MetaLoop(model, list(tasks), settings, precision, seed)
-    say: Report = report or (lambda event, facts: None)
+    say: Report = report or silent
     keeper = Keeper(
         None if folder is None else Path(folder),
         keep=2,
