@@ -59,7 +59,7 @@ def test_a_new_task_is_scored_from_every_start_and_then_trained(
     assert all(before[name].equal(after[name]) for name in before)  # the rest was frozen
     old = result["old"]  # as they were: the rest was frozen
     assert old["before"] == old["after"] and set(old["before"]) == {"sentiment", "similarity"}
-    assert "old tasks (%)" in out
+    assert "old tasks (%, validation) before and after" in out
     page = (tmp_path / "runs/new/report.html").read_text("utf-8")
     assert "New tasks" in page and "old tasks (%, validation) before and after" in page
     moment = (tmp_path / "runs/new/model/model.safetensors").stat().st_mtime_ns
@@ -129,8 +129,9 @@ def test_old_tasks_that_lose_are_named_with_what_keeps_them(
     old = result["old"]
     assert old["before"]["topic"] - old["after"]["topic"] > 0.1 > 0 > old["interval"]["topic"][1]
     assert result["alike"] and ALIKE in " ".join(out.split())
-    rows = [line.split() for line in out.split("zero-shot (%)")[1].splitlines()[2:4]]
-    assert rows[0][:2] == ["before", "training"] and rows[1][0] == "Every"
+    lines = out.splitlines()
+    place = next(i for i, line in enumerate(lines) if line.startswith("before training"))
+    assert ": zero-shot, before any training. Every start" in lines[place + 1]  # one row
     told = " ".join(out.split()).split("warning: ")[1]
     assert told.startswith("Learning the new tasks cost old ones: topic (accuracy ")
     advice = (
@@ -173,7 +174,8 @@ def test_everything_may_train_on_shares_of_the_data(tmp_path: Path, command: Com
     assert result["shares"]["100 %"]["scores"]["acceptability"] == whole
     assert (runs / "new/shares/0.25").is_dir()
     assert not list((runs / "new/shares").rglob("*.safetensors"))  # nobody goes on from there
-    assert "shares (%)" in out and "25 %" in (runs / "new/report.html").read_text("utf-8")
+    assert "once for each share of the data" in out and "\n25 %" in out
+    assert "25 %" in (runs / "new/report.html").read_text("utf-8")
     assert result["old"]["before"] != result["old"]["after"]  # what is shared has moved
 
     free = ("--set", "adapt.free=true", "--set", "name=free", "--set", "adapt.shares=[1.0]")

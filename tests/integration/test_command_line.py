@@ -46,7 +46,7 @@ def test_run_evaluate_and_predict(
 ) -> None:
     code, out, err = command("run", config)
     assert (code, err) == (0, "")
-    assert "sentiment" in out and "scores (%)" in out and "generated text" in out
+    assert "sentiment" in out and "score (%)" in out and "generated text" in out
     folder = tmp_path / "runs" / "small"
     names = {path.name for path in folder.iterdir()}
     assert names == {

@@ -46,7 +46,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_every_arm_and_seed_in_one_command(study: Path, command: Command) -> None:
     code, out, err = command("compare", study / "study.toml")
     assert (code, err) == (0, "")
-    for word in ("single, seed 0", "iat, seed 1", "tasks better", "task σ"):
+    for word in ("single, seed 0", "iat, seed 1", "tasks better", "spread over tasks"):
         assert word in out
     result = json.loads((study / "runs" / "arms" / "comparison.json").read_text("utf-8"))
     assert result["configuration"]["training"]["epochs"] and "seed" not in result["configuration"]
@@ -63,7 +63,8 @@ def test_every_arm_and_seed_in_one_command(study: Path, command: Command) -> Non
     for reason in arm["undefined"].values():
         assert reason == "entities: its base score is 0, so a ratio to it means nothing"
     assert arm["against"]["test"] == "two-sided permutation test over validation examples"
-    assert "points against multi [95 %]" in out
+    assert "iat against multi: difference of scores with its 95 % interval (over examples)" in out
+    assert "points against multi" in out
     assert "(two-sided permutation test over validation examples)" in " ".join(out.split())
     metrics = json.loads((study / "runs/arms/iat-seed1/metrics.json").read_text("utf-8"))
     score = metrics["splits"]["validation"]["sentiment"]["score"]

@@ -61,7 +61,8 @@ def written(folder: Path, text: str = PAIRS) -> Path:
 def test_unseen_pairs_are_learnt_from_every_start(tmp_path: Path, command: Command) -> None:
     code, out, err = command("meta", written(tmp_path))
     assert code == 0, err
-    assert "topic-es: accuracy (%)" in out and "sentiment-es: accuracy (%), new output" in out
+    assert "topic-es (accuracy, %), never trained on, with the output head it shares" in out
+    assert "sentiment-es (accuracy, %), never trained on, with a new output head" in out
     folder = tmp_path / "runs" / "meta"
     result = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
     assert result["trained_on"] == ["team-en", "team-es", "topic-en"]

@@ -382,12 +382,12 @@ def test_the_live_table_says_what_runs_and_the_time_left() -> None:
     view = RunView(console)
     facts = {"running": [("seed=1", (30, 60))], "done": 2, "waiting": 9, "left": 600.0}
     view("cells", facts)
-    assert view.live is not None
-    console.print(view.live.renderable)
+    assert view.live.table is not None
+    console.print(view.live.table.renderable)
     text = console.export_text()
     assert "2 done, 9 waiting, about 10 min left" in text and "30/60" in text
     view.close()
-    assert view.live is None
+    assert view.live.table is None
 
 
 def test_wrong_options_are_one_line(tmp_path: Path, command: Command) -> None:

@@ -39,7 +39,7 @@ def test_words_groups_and_advice_from_data_alone(
 ) -> None:
     better = tmp_path / "better.toml"
     code, out, err = command("relate", study, "--clusters", "2", "--advise", better)
-    assert (code, err) == (0, "") and "cluster 2:" in out
+    assert (code, err) == (0, "") and "Cluster 2:" in out
     found = json.loads((tmp_path / "runs/study/relevance-words.json").read_text("utf-8"))
     assert found["by"] == "words" and found["matrix"][0][0] == 1.0
     assert found["matrix"][0][1] > found["matrix"][0][2]  # twins share more words
@@ -185,8 +185,8 @@ def test_a_task_that_learns_nothing_alone_does_not_lose_the_study(
         "relate", study, "--by", "pairs", "--clusters", "3", "--advise", better
     )
     assert (code, err) == (0, ""), err
-    assert "in no cluster: entailment: it scores 0.0 alone" in out
-    assert "most unequal: opinion → sentiment 20.0 %, back -20.0 %" in out
+    assert "In no cluster: entailment  it scores 0.0 alone" in out
+    assert "The most unequal pairs\n • opinion → sentiment 20.0 %, back -20.0 %" in out
     found = json.loads((tmp_path / "runs/study/relevance-pairs.json").read_text("utf-8"))
     assert [row[2] for row in found["matrix"]] == [None] * 3
     assert sorted(map(sorted, found["clusters"])) == [["opinion"], ["sentiment"]]

@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from brodmann.terminal.plans import reproduced_parts
-from rich.console import Console
 
 from brodmann.analysis.axes import AXES
 from brodmann.errors import InputError
@@ -17,13 +15,15 @@ from brodmann.files import write_json
 from brodmann.papers.readers import READERS
 from brodmann.papers.recipes import PAPERS, find, index, missing, recipes
 from brodmann.papers.reproduce import configured, titles_of
-from brodmann.papers.tables import as_markdown, described
+from brodmann.papers.tables import as_blocks, as_markdown, described
 from brodmann.pipeline.train import check_methods
 from brodmann.reporting.blocks import Table
 from brodmann.reporting.record import Study, read_record
 from brodmann.reporting.sections.languages import section as languages
 from brodmann.reporting.view_figures import WAYS
 from brodmann.studies.cells import cells_of, task_name
+from brodmann.terminal.drawing import drawn_blocks
+from brodmann.terminal.width import LastingConsole
 
 Command = Callable[..., tuple[int, str, str]]
 PARTS = ("-frozen", "-shared", "-single", "-all", "-proportional", "-entropy")  # of a table
@@ -309,11 +309,12 @@ def test_wide_tables_are_printed_in_parts() -> None:
     _, (view,) = find("mesh-table1")
     ours = {arm: dict.fromkeys(row, 33.3) for arm, row in view.paper.items()}
     document = {"view": asdict(view), "ours": ours, "hardly_learnt": {"pa-en": "3 of 3 runs"}}
+    document |= {"failed": [], "data": []}
     document["changes"] = ["seed=3", "the starts: iat was run with other settings"]
     to = io.StringIO()
-    console = Console(file=to, width=80)
-    for part in reproduced_parts(document, 80):
-        console.print(part)
+    console = LastingConsole(file=to, width=80, force_terminal=True, color_system=None)
+    for part in drawn_blocks(as_blocks(document)):
+        console.print(part, highlight=False)
     text = to.getvalue()
     assert "…" not in text and text.count("random_only") > 1
     paper = view.paper["random_only"]
