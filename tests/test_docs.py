@@ -39,7 +39,9 @@ def test_links_and_named_files_are_there(page: Path) -> None:
         r"`((?:data|models|training|pipeline|analysis|reporting)/[a-z_/]+\.py)`", text
     ):
         assert (ROOT / "src" / "brodmann" / name).exists(), name
-    for name in re.findall(r"`?((?:tests|benchmarks|examples)/[a-z_/]+\.(?:py|json|toml))", text):
+    for name in re.findall(
+        r"`?((?:tests|benchmarks|examples)/[a-z_/]+\.(?:py|jsonl|json|toml))", text
+    ):
         assert (ROOT / name).exists(), name
 
 

@@ -199,6 +199,9 @@ class Twice(Study):
             for seed in range(config.study.model_extra["seeds"])
         }
 
+    def folders(self, config: Any) -> list[Path]:
+        return [one.folder for one in self.runs(config).values()]
+
     def run(self, config: Any, base: Path, report: Any, **options: Any) -> dict[str, Any]:
         return {label: run(one, base, report) for label, one in self.runs(config).items()}
 
@@ -222,6 +225,8 @@ def test_a_kind_of_study(command: Command, config: Path, monkeypatch: pytest.Mon
     for seed in (0, 1):
         assert (Path("runs/dummy") / f"seed{seed}" / "model" / "model.safetensors").is_file()
         assert command("report", f"runs/dummy/seed{seed}")[0] == 0
+    page = Path("runs/dummy/report.html").read_text()
+    assert "seed0" in page and "seed1" in page
     code, _, err = command("study", config, "--set", "study.kind=twise")
     assert code == 2 and "did you mean 'twice'" in err
     code, _, err = command("run", config, *own)

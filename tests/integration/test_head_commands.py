@@ -315,7 +315,7 @@ def test_a_grid_trains_nothing_twice_and_outlives_a_failure(
 ) -> None:
     path = write(tmp_path, GRID.format())
     quick = ["--set", "training.epochs=1", "--set", "dissociation.draws=0"]
-    import brodmann.studies.work as module
+    import brodmann.studies.one_run as module
     from brodmann.studies.cells import task_name
 
     genuine, ran = module.run, []

@@ -308,10 +308,10 @@ def test_plain_and_iat_share_their_first_steps(tmp_path: Path, command: Command)
 def test_failed_cells_are_tried_again_on_request(
     tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from brodmann.studies import work as grid_work
+    from brodmann.studies import one_run
 
     tries = []
-    real = grid_work.run
+    real = one_run.run
 
     def sometimes(config: Any, *words: Any, **more: Any) -> Any:
         tries.append(config.seed)
@@ -319,7 +319,7 @@ def test_failed_cells_are_tried_again_on_request(
             raise RuntimeError("the disk was away")
         return real(config, *words, **more)
 
-    monkeypatch.setattr(grid_work, "run", sometimes)
+    monkeypatch.setattr(one_run, "run", sometimes)
     study = written(tmp_path)
     text = study.read_text().replace("epochs = 3", "epochs = 1").partition("vary")[0]
     study.write_text(text + "vary = { seed = [0] }", encoding="utf-8")

@@ -179,7 +179,9 @@ def test_a_task_that_learns_nothing_alone_does_not_lose_the_study(
         "2": {"sentiment": 0.4, "entailment": 0.2},
         "3": {"opinion": 0.6, "entailment": 0.1},
     }
-    monkeypatch.setattr("brodmann.studies.pair_trainings.run_grid", lambda *_: summary_of(scores))
+    monkeypatch.setattr(
+        "brodmann.studies.pair_trainings.run_grid", lambda *_, **__: summary_of(scores)
+    )
     better = tmp_path / "better.toml"
     code, out, err = command(
         "relate", study, "--by", "pairs", "--clusters", "3", "--advise", better
@@ -211,7 +213,9 @@ def test_advice_leaves_out_whom_every_other_task_harms(
         "2": {"sentiment": 0.6, "entailment": 0.4},
         "3": {"opinion": 0.6, "entailment": 0.45},
     }
-    monkeypatch.setattr("brodmann.studies.pair_trainings.run_grid", lambda *_: summary_of(scores))
+    monkeypatch.setattr(
+        "brodmann.studies.pair_trainings.run_grid", lambda *_, **__: summary_of(scores)
+    )
     better = tmp_path / "better.toml"
     pairs = ("relate", study, "--by", "pairs", "--advise", better)
     code, out, err = command(*pairs, "--clusters", "1")
@@ -235,7 +239,7 @@ def test_pair_trainings_are_cheap_unless_asked(
 ) -> None:
     seen: list[Any] = []
 
-    def watch(config: Any, base: Path, report: Any) -> Any:
+    def watch(config: Any, base: Path, report: Any, **options: Any) -> Any:
         seen.append(config)
         raise bm.RunError("enough")
 
@@ -404,4 +408,4 @@ def test_dse_needs_an_encoder_a_task(study: Path, command: Command) -> None:
     code, _, err = command("relate", study, "--by", "dse")
     assert code == 2 and "compares the encoders of single tasks" in err
     code, _, err = command("relate", study, "--by", "dse", "--advise", "x.toml")
-    assert code == 2 and "--advise goes with" in err
+    assert code == 2 and "--advise needs --by words, groups or pairs" in err

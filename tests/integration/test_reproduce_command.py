@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from brodmann.analysis.axes import AXES
+from brodmann.data.task_cache import TaskCache
 from brodmann.errors import InputError
 from brodmann.files import write_json
 from brodmann.papers.readers import READERS
@@ -248,7 +249,7 @@ def test_failed_runs_are_said(
     tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All of them, or some: no table is called done, and what starts from them says so."""
-    import brodmann.studies.work as module
+    import brodmann.studies.one_run as module
 
     genuine = module.run
 
@@ -466,7 +467,7 @@ def test_a_corpus_that_was_measured_on_stays(
     about = {"name": "wiki.txt", "sentences": 5000, "digest": "x"}
     measured = {"tasks": ["a", "b"], "dse": {"matrix": [], "examples": 1000, "corpus": about}}
     write_json(config.folder / "similarity.json", measured)
-    found = related(recipe, config, base, lambda *_: None, ("dse",))
+    found = related(recipe, config, base, lambda *_: None, ("dse",), TaskCache())
     assert found["dse"]["dse"] == measured["dse"]
     assert found["notes"] == ["dse: 1,000 sentences of wiki.txt"]
 

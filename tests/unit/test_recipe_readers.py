@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from brodmann.data.task_cache import TaskCache
 from brodmann.papers.readers import READERS
 from brodmann.papers.readers.common import SPREAD
 from brodmann.papers.readers.of_scores import AT_LEAST_ALONE
@@ -525,7 +526,7 @@ def test_statistics_of_datasets_and_models_beside_the_papers() -> None:
     recipe, views = find("statistics")
     config, base = load_config(recipe.path)
     only = [view for view in views if view.name == "spec-table2"]
-    ours = READERS["model_statistics"](statistics_of(recipe, config, base, only))
+    ours = READERS["model_statistics"](statistics_of(recipe, config, base, only, TaskCache()))
     for title, row in only[0].paper.items():
         for column in ("layers", "heads per layer", "heads"):
             assert ours[title][column] == row[column], title

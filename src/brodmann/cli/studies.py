@@ -131,11 +131,12 @@ def study(config: ConfigPath, overrides: Overrides = None, as_json: Json = False
     """
     settings, base = loaded(config, overrides)
     from brodmann.studies import study_of
-    from brodmann.studies.report import report_on
+    from brodmann.studies.report import FILE, report_on
 
+    kind = study_of(settings)
     with view(as_json) as report:
-        result = study_of(settings).run(settings, base, report)
-        report_on([settings.folder], report)
+        result = kind.run(settings, base, report)
+        report_on(kind.folders(settings), report, to=settings.folder / FILE)
     if as_json:
         print(json.dumps(result))
 

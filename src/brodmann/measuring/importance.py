@@ -115,7 +115,7 @@ def _probes(
     batch_size: int,
     precision: str,
 ) -> dict[str, list[Any]]:
-    from brodmann.models.heads.measure import example_probes, plain_probes
+    from brodmann.models.heads.probes import example_probes, plain_probes
     from brodmann.models.multitask import MultiTaskModel
 
     if isinstance(tasks, Mapping):

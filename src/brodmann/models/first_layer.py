@@ -9,7 +9,7 @@ from brodmann.data.tasks import Task
 from brodmann.files import Array
 from brodmann.models.backbone.anatomy import layers_of
 from brodmann.models.evaluation import evaluating, unlabelled
-from brodmann.models.heads.measure import drawn
+from brodmann.models.heads.probes import drawn
 from brodmann.models.multitask import MultiTaskModel
 from brodmann.models.representations import mean_over_tokens
 

@@ -3,9 +3,8 @@
 It is saved as one folder (safetensors, JSON, tokenizer, model card) and loaded again from it.
 """
 
-import copy
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +21,11 @@ from brodmann.files import whole_folder, write_checksums, write_json, write_text
 from brodmann.models.backbone import load as backbones
 from brodmann.models.backbone.anatomy import AroundBackbones, bare_models
 from brodmann.models.backbone.checkpointing import enable_checkpointing
+from brodmann.models.derived import head_for_new_task, model_for_tasks
 from brodmann.models.encoders import ARCHITECTURES, Architecture, check_architecture
 from brodmann.models.encoders.task_context import checkpoint_contexts
 from brodmann.models.heads.trained_gates import gates_for, through
 from brodmann.models.model_settings import (
-    NEW_HEADS,
-    STARTS,
     USUAL_HEAD,
     USUAL_START,
     Blueprint,
@@ -43,11 +41,11 @@ from brodmann.models.saving import (
 )
 from brodmann.models.task_heads import (
     TaskHead,
+    by_item,
     check_shared,
     module_key,
     new_head,
     reads_pooler,
-    same_form,
 )
 from brodmann.results import Head
 
@@ -164,28 +162,7 @@ class MultiTaskModel(AroundBackbones):
 
         `encoder_of` says whose encoder, where every task has one of its own (`single`).
         """
-        known = self.architecture.is_shared if encoder_of is None else self.architecture.plain
-        if not known:
-            raise InputError(
-                f"architecture '{self.settings.architecture}': its encoder knows the tasks it was "
-                "trained on, so it cannot be taken for others: train with 'shared', or give the "
-                "model new tasks (`brodmann adapt`, shares of their data by [adapt] shares)"
-            )
-        whose = next(iter(self.specs)) if encoder_of is None else self.spec(encoder_of).name
-        bare = copy.deepcopy(self.encoder.backbone_of(whose))
-        settings = replace(
-            self.settings,
-            architecture="shared",
-            max_length=max_length or self.settings.max_length,
-            freeze=0.0,
-            seed=seed,
-        )
-        bare.requires_grad_(True)
-        specs = [task.spec if isinstance(task, Task) else task for task in tasks]
-        backbone = backbones.Backbone(self.settings.backbone, bare, self.tokenizer)
-        new = type(self)(backbone, specs, settings)
-        if self.gates is not None and new.gates is not None:
-            new.gates.load_state_dict(self.gates.state_dict())
+        new: MultiTaskModel = model_for_tasks(self, tasks, encoder_of, max_length, seed)
         return new
 
     def switch_off(self, heads: Iterable[Head]) -> None:
@@ -212,26 +189,8 @@ class MultiTaskModel(AroundBackbones):
         output head, where it has the same form.
         """
         spec = task.spec if isinstance(task, Task) else task
-        if spec.name in self.specs:
-            raise InputError(f"the model already has a task '{spec.name}'")
-        if like not in (*self.specs, *STARTS):
-            raise InputError(f"like = '{like}'{did_you_mean(like, [*self.specs, *STARTS])}")
-        if head not in NEW_HEADS:
-            raise InputError(f"head = '{head}'{did_you_mean(head, NEW_HEADS)}")
-        check_shared([*self.specs.values(), spec])
+        new = head_for_new_task(self, spec, like, head)
         key, seed = module_key(spec.output_head), self.settings.seed * 1000 + len(self.specs)
-        if key in self.heads:  # it names one that the model has
-            new = self.heads[key]
-        elif head == "like":
-            source = self.specs.get(like)
-            if source is None or not same_form(source, spec):
-                raise InputError(
-                    f"head = 'like': '{like}' has no output head of {spec.name}'s form "
-                    f"({KINDS[spec.kind].HEAD}, {KINDS[spec.kind].outputs(spec)} outputs)"
-                )
-            new = copy.deepcopy(self.head_of(like))
-        else:
-            new = new_head(self.config, spec, seed, self.settings.pooling)
         with torch.random.fork_rng():
             torch.manual_seed(seed)
             self.encoder.add_task(spec.name, like)
@@ -384,12 +343,3 @@ def _check_length(settings: Blueprint, config: Any, tokenizer: Any) -> None:
         raise InputError(
             f"max_length = {settings.max_length}: {settings.backbone} reads at most {limit} tokens"
         )
-
-
-def by_item(logits: Tensor, part: Part) -> Tensor:
-    """(row,) → (item, choice); an item with fewer choices is filled with the lowest number."""
-    counts = torch.as_tensor(part.rows_per_item, device=logits.device)
-    width = int(part.rows_per_item.max())
-    filled = logits.new_full((len(counts), width), torch.finfo(logits.dtype).min)
-    inside = torch.arange(width, device=logits.device) < counts[:, None]
-    return filled.masked_scatter(inside, logits)

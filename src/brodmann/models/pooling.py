@@ -72,7 +72,7 @@ def pooled(states: Any, mask: Tensor, pooling: str) -> Tensor:
     """(row, width) from the encoder's states."""
     last: Tensor = states.last_hidden_state
     if pooling == "first":
-        return last[:, 0]
+        return last[:, 0].contiguous()  # stock heads for choices look at it with `view`
     weights = mask[..., None].to(last.dtype)
     return (last * weights).sum(1) / weights.sum(1).clamp(min=1)
 

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from transformers.modeling_outputs import BaseModelOutputWithPoolingAndCrossAttentions as States
 
+from brodmann.data.batches import Part
 from brodmann.data.kinds import KINDS
 from brodmann.data.tasks import TaskSpec
 from brodmann.errors import InputError
@@ -161,3 +162,12 @@ def _stock_head(config: Any, form: str, outputs: int, seed: int) -> tuple[nn.Mod
         for module in stock.modules():
             stock._init_weights(module)
     return stock, slot
+
+
+def by_item(logits: Tensor, part: Part) -> Tensor:
+    """(row,) → (item, choice); an item with fewer choices is filled with the lowest number."""
+    counts = torch.as_tensor(part.rows_per_item, device=logits.device)
+    width = int(part.rows_per_item.max())
+    filled = logits.new_full((len(counts), width), torch.finfo(logits.dtype).min)
+    inside = torch.arange(width, device=logits.device) < counts[:, None]
+    return filled.masked_scatter(inside, logits)

@@ -72,7 +72,8 @@ def relate(
     check_clusters(clusters, len(tasks))
     with opened(config, tasks, keep=True) as folder:
         if relation.of == "data":
-            inputs = Inputs(tasks, split=_pieces_of(config) if pieces else None)
+            inputs = Inputs(**_settings(config, tasks, examples))
+            inputs.split = _pieces_of(config) if pieces else None
             matrix = relation.run(inputs)["matrix"]
             result = described(matrix, inputs.names, by, clusters, config.seed)
             if pieces:
@@ -117,15 +118,21 @@ def _inputs_of(
         report("measuring starts", {"what": what, "examples": count})
 
     return Inputs(
-        tasks,
+        **_settings(config, tasks, examples),
         model=model,
-        examples=examples,
-        batch_size=config.training.evaluation_batch_size,
-        precision=config.training.precision,
-        seed=config.seed,
         starts=starts,
         progress=lambda items: report("measuring goes on", {"items": items}),
     )
+
+
+def _settings(config: Config, tasks: list[Task], examples: int) -> dict[str, Any]:
+    return {
+        "tasks": tasks,
+        "examples": examples,
+        "batch_size": config.training.evaluation_batch_size,
+        "precision": config.training.precision,
+        "seed": config.seed,
+    }
 
 
 def _sentences(inputs: Inputs, relation: Relation, given: list[str] | None) -> list[str]:

@@ -4,11 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from brodmann.data.catalogue import Entry
+from brodmann.data.sources.table import SPLITS
 from brodmann.data.tasks import Task
 from brodmann.reporting.blocks import Block, Table, Words
 from brodmann.text import NOTHING
-
-SPLITS = ("train", "validation", "test")
 
 
 def tasks_read(tasks: Sequence[Task]) -> list[Block]:

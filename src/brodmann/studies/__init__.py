@@ -54,6 +54,10 @@ class Study:
         """Label → configuration of each run that makes the study up."""
         return {config.name: config}
 
+    def folders(self, config: "Config") -> list[Path]:
+        """What its page is drawn from: one folder with the study's document, or its runs."""
+        return [config.folder]
+
     def read_more(self, config: "Config", result: dict[str, Any]) -> dict[str, Any]:
         """What readers of papers' tables need besides the result of `run`."""
         return {}

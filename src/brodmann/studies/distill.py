@@ -15,6 +15,7 @@ from brodmann.pipeline.run import measure_heads, one_process
 from brodmann.pipeline.run_folder import check_folder, opened, trained_model
 from brodmann.pipeline.train import check_methods, tasks_of
 from brodmann.studies import Study
+from brodmann.studies.plan.counting import Counted, count_runs
 from brodmann.training.events import Report
 
 FILE = "distillation.json"
@@ -146,6 +147,9 @@ class Distill(Study):
 
     def check_plan(self, config: Config) -> None:
         raise InputError("[distill]: `plan` does not know `brodmann distill`")
+
+    def count(self, config: Config, start: Config | None) -> Counted:
+        return count_runs(config, [(config.name, config, False, 1.0)])
 
     def run(self, config: Config, base: Path, report: Report, **options: Any) -> dict[str, Any]:
         return distill(config, base, report, **options)

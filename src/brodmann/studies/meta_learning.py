@@ -5,7 +5,6 @@ In the run folder: `seed-N/meta` and `seed-N/multitask` with their models and ch
 that the first seed has learnt, for every other command.
 """
 
-import copy
 import json
 import math
 from collections import Counter
@@ -24,7 +23,8 @@ from brodmann.pipeline.run_folder import check_folder, machine_of, opened, timed
 from brodmann.pipeline.train import build_model, check_methods, tasks_of
 from brodmann.results import share_of
 from brodmann.studies import Study
-from brodmann.studies.meta_summary import META, MULTITASK, PRETRAINED, summary
+from brodmann.studies.meta_starts import make_starts, stop_if_asked, with_every_task
+from brodmann.studies.meta_summary import META, summary
 from brodmann.studies.plan.counting import Counted, count_trainings, sizes_of_tasks
 from brodmann.studies.plan.estimate import meta_learning
 from brodmann.studies.plan.planning import plan_once
@@ -63,7 +63,7 @@ def meta(
     for task in [*unseen, *([] if tuning is None else [tuning])]:
         support_of(task, max(section.shots), 0)
     report("stage", {"text": f"loading {config.model.backbone}"})
-    model = _with_every_task(build_model(config, seen), tasks)
+    model = with_every_task(build_model(config, seen), tasks)
     heads = math.prod(head_shape(model.bare_models()[0])) if section.off else 0
     if section.off and not share_of(section.off, heads):
         raise InputError(f"[meta]: off = {section.off} of {heads} heads is less than one")
@@ -73,13 +73,13 @@ def meta(
         rows = _stored(folder / ROWS, len(section.shots) * len(section.curve) * section.draws)
         rates = read_json(folder / RATES)["rates"] if (folder / RATES).is_file() else {}
         for seed in range(section.seeds):
-            starts = _starts(folder, config, settings, seen, seed, report, signals)
+            starts = make_starts(folder, config, settings, seen, seed, report, signals)
             if not rates:
                 with timed(folder, f"seed {seed}: unseen pairs"):
                     rates = _tuned(starts, tuning, section, config, report, signals)
                 write_json(folder / RATES, {"rates": rates})
             if seed == 0 and not is_model_folder(folder / "model"):
-                _with_every_task(starts[META], tasks).save_pretrained(folder / "model")
+                with_every_task(starts[META], tasks).save_pretrained(folder / "model")
             with timed(folder, f"seed {seed}: unseen pairs"):
                 _test(folder, config, starts, unseen, seed, rates, rows, signals, report)
         result = summary(section, rows, rates, {task.name: task for task in unseen}, seen)
@@ -148,110 +148,6 @@ def _base_name(task: Task) -> str:
     return task.spec.named.partition(":")[0]
 
 
-def _starts(
-    folder: Path,
-    config: Config,
-    settings: Meta,
-    seen: list[Task],
-    seed: int,
-    report: Report,
-    signals: Any,
-) -> dict[str, Any]:
-    """Every start of one seed, trained now or read."""
-    from brodmann.models.multitask import MultiTaskModel
-    from brodmann.models.saving import is_model_folder
-    from brodmann.training.checkpoints.checkpoint import clear_checkpoints
-    from brodmann.training.fit import fit
-    from brodmann.training.meta.trainer import meta_train
-
-    assert config.meta is not None
-    seeded = config.model_copy(update={"seed": config.seed + seed})
-    starts: dict[str, Any] = {}
-    for name in (*config.meta.against, META):
-        place = folder / f"seed-{seed}" / name
-        if is_model_folder(place / "model"):
-            starts[name] = MultiTaskModel.from_pretrained(place / "model")
-            continue
-        _stop_if_asked(signals)
-        model = build_model(seeded, seen)
-        if config.meta.off_before == "training":
-            _switch_off(model, config, seen, seeded.seed)
-        if name == META:
-            report("stage", {"text": f"seed {seed}: meta-training on {len(seen)} pairs"})
-            with timed(folder, f"seed {seed}: meta-training"):
-                meta_train(
-                    model,
-                    seen,
-                    settings,
-                    folder=place,
-                    precision=config.training.precision,
-                    seed=seeded.seed,
-                    report=report,
-                )
-        elif name == MULTITASK:
-            report("stage", {"text": f"seed {seed}: plain training on {len(seen)} pairs"})
-            options = config.training.model_dump()
-            size = config.training.batch_size * config.training.accumulation
-            options |= {"max_steps": max(1, settings.examples() // size), "keep": "last"}
-            options |= {
-                "epochs": _epochs(seen, settings.examples()),
-                "evaluate_every": 10**9,
-            }  # at the end alone
-            with timed(folder, f"seed {seed}: plain training"):
-                fit(model, seen, folder=place, report=report, seed=seeded.seed, **options)
-        if config.meta.off_before == "testing":
-            _switch_off(model, config, seen, seeded.seed)
-        if name != PRETRAINED:
-            model.save_pretrained(place / "model")
-            clear_checkpoints(place)
-        starts[name] = model.eval()
-    return starts
-
-
-def _with_every_task(model: Any, tasks: Mapping[str, Task]) -> Any:
-    """A copy that knows also the pairs kept apart, for the commands that read a run folder."""
-    from brodmann.training.meta.unseen import nearest
-
-    whole = copy.deepcopy(model)
-    for task in tasks.values():
-        if task.name not in whole.specs:
-            whole.add_task(task, like=nearest(whole, task))
-    return whole
-
-
-def _stop_if_asked(signals: Any) -> None:
-    if signals.received:
-        text = "stopped: the same command goes on from here"
-        raise Interrupted(text, int(signals.received))
-
-
-def _epochs(tasks: list[Task], examples: int) -> int:
-    """As many passes as hold the examples that meta-training reads."""
-    return -(-examples // sum(len(task.splits["train"]) for task in tasks)) + 1
-
-
-def _switch_off(model: Any, config: Config, seen: list[Task], seed: int) -> None:
-    """The pruning mask: the least important heads of all pairs together.
-
-    Importance is measured through fitted output heads: those of a start that was not trained are
-    random, and those of a meta-trained one are made to be adapted.
-    """
-    from brodmann.measuring.importance import head_importance
-    from brodmann.training.output_heads import fitted_heads
-
-    assert config.meta is not None
-    if not config.meta.off:
-        return
-    how: dict[str, Any] = {
-        "examples": config.map.examples,
-        "precision": config.training.precision,
-        "seed": seed,
-    }
-    with fitted_heads(model, seen, **how):
-        scores = head_importance(model, seen, **how)
-    model.switch_off(scores.least(config.meta.off))
-
-
 def _tuned(
     starts: Mapping[str, Any],
     tuning: Task | None,
@@ -272,7 +168,7 @@ def _tuned(
         tried: dict[float, float] = {}
         sign = -1 if lower_is_better(tuning.spec.metric) else 1
         for rate in section.rates:
-            _stop_if_asked(signals)
+            stop_if_asked(signals)
             try:
                 rows = meta_test(
                     {name: start},

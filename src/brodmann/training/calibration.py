@@ -11,7 +11,7 @@ Memory is what the process reached with the largest batch; operations are counte
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,8 @@ from brodmann.data.sampling.stream import Draw, Feedback, no_feedback
 from brodmann.files import Array
 from brodmann.models.backbone.precision import autocast
 from brodmann.models.evaluation import item_outputs
-from brodmann.models.heads.measure import example_probes, importance
+from brodmann.models.heads.measure import importance
+from brodmann.models.heads.probes import example_probes
 from brodmann.provenance import peak_of_process
 from brodmann.training.checkpoints.keeper import Keeper
 from brodmann.training.loop import Loop
@@ -71,7 +72,7 @@ def calibrate(loop: Loop, progress: Callable[[int], None] | None = None) -> Cali
         largest = _share(loop, {names[t]: items for t, items in chosen[-1].items.items()})
         stream = _Chosen([chosen[len(chosen) // 2], *chosen])  # the first one warms up
         loop.stream = loop.source.stream = stream  # type: ignore[assignment]
-        loop.options = replace(loop.options, accumulation=1)  # a step a batch
+        loop.options = loop.options.model_copy(update={"accumulation": 1})  # a step a batch
     kept, operations = _of_one_batch(loop, largest)
     took: list[float] = []
     for number in range(1 + (SAMPLES if mixed else len(chosen))):

@@ -14,6 +14,7 @@ from brodmann.training.checkpoints.progress import Progress
 from brodmann.training.events import Report
 from brodmann.training.loop import Loop
 from brodmann.training.methods import Method
+from brodmann.training.run_facts import fingerprint
 from brodmann.training.settings import checked_options
 from brodmann.training.stopping import StopSignals
 
@@ -57,10 +58,10 @@ def fit(
     keeper = Keeper(
         None if folder is None else Path(folder),
         keep=chosen.checkpoints,
-        fingerprint="" if folder is None else run.fingerprint(),
+        fingerprint="" if folder is None else fingerprint(run),
         main=run.rank == 0,
         say=lambda text: run.report("note", {"text": text}),
-        plain_fingerprint="" if folder is None else run.fingerprint(shared_steps=True),
+        plain_fingerprint="" if folder is None else fingerprint(run, shared_steps=True),
     )
     keeper.check_space(run.trained)
     run.branches = frozenset(int((1 - Fraction(str(s))) * run.steps) for s in branch_at)

@@ -19,29 +19,27 @@ from torch import Tensor, nn
 from brodmann.data.batches import Batch
 from brodmann.data.encoding import Encoded
 from brodmann.data.tasks import Task
-from brodmann.errors import InputError, Interrupted, RunError
-from brodmann.files import digest
-from brodmann.models.backbone.precision import SLOW_BF16, autocast, computed_in, fast_bf16
+from brodmann.errors import InputError, Interrupted
+from brodmann.models.backbone.precision import SLOW_BF16, autocast, fast_bf16
 from brodmann.models.evaluation import evaluate, mean_primary
 from brodmann.models.multitask import MultiTaskModel
 from brodmann.models.parts import rates_of
-from brodmann.models.pooling import describe_pooling
 from brodmann.training import processes
 from brodmann.training.batching import BatchSource
 from brodmann.training.checkpoints.checkpoint import random_state
 from brodmann.training.checkpoints.keeper import Keeper
 from brodmann.training.checkpoints.progress import Progress
 from brodmann.training.events import Report, silent
-from brodmann.training.losses import Losses, not_finite, task_losses
+from brodmann.training.losses import Losses, diverged, not_finite, task_losses
 from brodmann.training.methods import Method, Setup, make_methods
 from brodmann.training.optimizer import make_optimizer
 from brodmann.training.parameter_groups import clip_gradients, group_parameters
+from brodmann.training.run_facts import start_facts
 from brodmann.training.schedule import is_evaluated, rate
 from brodmann.training.settings import Options, resolve_options
 from brodmann.training.stopping import StopSignals
 
 LOG_EVERY = 10  # steps
-STATE_FORMAT = 2  # of what checkpoints hold: those of another format are not resumed
 
 
 class Loop:
@@ -77,19 +75,23 @@ class Loop:
         large = options.batch_size * self.world
         batches = sum(-(-encoded.items // large) for encoded in self.train_sets.values())
         self.options = options = resolve_options(options, batches, int(model.config.hidden_size))
-        self.source = BatchSource(
-            model,
-            [task.name for task in tasks],
-            self.train_sets,
-            options,
-            self.rank,
-            self.world,
-        )
+        names = [task.name for task in tasks]
+        self.source = BatchSource(model, names, self.train_sets, options, self.rank, self.world)
         self.stream = self.source.stream
         whole = -(-len(self.stream) // options.accumulation)
         self.steps = min(whole, options.max_steps or whole)
         torch.manual_seed(options.seed * 1000 + self.rank)
         self.trained.to(self.device)
+        self._prepare(wrapped=wrapped)
+        self.progress = Progress(examples={task.name: 0 for task in tasks})
+        self.branches: frozenset[int] = frozenset()  # steps whose checkpoints are kept for others
+        self.branch_from: Path | None = None
+        setup = Setup(model, self.trained, options, self.steps, self.world, self.accelerator)
+        self.methods = make_methods(setup, methods)
+
+    def _prepare(self, *, wrapped: bool) -> None:
+        """Shard the model if asked to, and make the optimizer."""
+        model, options = self.model, self.options
         self.parameters = model.parameter_counts()
         self.shards: Any = None
         if options.sharding is not None:
@@ -109,11 +111,6 @@ class Loop:
             self.prepared, self.optimizer = self.accelerator.prepare(self.trained, optimizer)
         else:
             self.prepared, self.optimizer = self.shards, self.accelerator.prepare(optimizer)
-        self.progress = Progress(examples={task.name: 0 for task in tasks})
-        self.branches: frozenset[int] = frozenset()  # steps whose checkpoints are kept for others
-        self.branch_from: Path | None = None
-        setup = Setup(model, self.trained, options, self.steps, self.world, self.accelerator)
-        self.methods = make_methods(setup, methods)
 
     def _encoded(self, split: str) -> dict[str, Encoded]:
         result = {}
@@ -122,27 +119,11 @@ class Loop:
             result[task.name] = self.model.encode(task.spec, task.splits[split])
         return result
 
-    def fingerprint(self, *, shared_steps: bool = False) -> str:
-        """Two runs with the same one go through the same steps, so one may finish the other.
-
-        With `shared_steps` it holds for the steps before methods begin.
-        """
-        data = [task.fingerprint() for task in self.tasks]
-        shapes = [[n, list(p.shape), p.requires_grad] for n, p in self.trained.named_parameters()]
-        options = self.options.plain()
-        if self.model.settings.parameters:  # clusters may come from a file that changed since
-            options |= {"architecture": self.model.settings.parameters}
-        if len(set(self.rates.values())) > 1:
-            options |= {"rates": self.rates}
-        for method in self.methods:
-            options |= method.identity(shared_steps=shared_steps)
-        return digest(STATE_FORMAT, options, data, shapes, self.world)
-
     def train(
         self, keeper: Keeper, signals: StopSignals, checkpoint_every: int | None, log: Any
     ) -> None:
         continued = self._resume(keeper)
-        facts = self.start_facts()
+        facts = start_facts(self)
         if not continued:
             keeper.log({"start": True, **facts})
         self.report("start", facts)
@@ -215,47 +196,12 @@ class Loop:
             self.report("resume", {"step": self.progress.step, "steps": self.steps})
         return continued
 
-    def start_facts(self) -> dict[str, Any]:
-        """What the log and the terminal tell about a run when it starts."""
-        return {
-            "steps": self.steps,
-            "step": self.progress.step,
-            "world": self.world,
-            "sharded": self.options.sharding is not None,
-            "device": str(self.device),
-            "precision": computed_in(self.options.precision, self.device),
-            "threads": torch.get_num_threads(),
-            "parameters": self.parameters,
-            "epochs": self.options.epochs,
-            "rates": self.rates,
-            "pooling": describe_pooling(self.model.settings.pooling),
-            "tasks": {
-                task.name: {
-                    **task.sizes,
-                    "items": self.train_sets[task.name].items,
-                    "truncated": self.train_sets[task.name].truncated / task.sizes["train"],
-                }
-                for task in self.tasks
-            },
-        }
-
     def _evaluation_due(self) -> bool:
         step = self.progress.step
         if step == self.progress.evaluated_at:
             return False
         batches = (self.options.accumulation, self.stream.batches_per_epoch)
         return is_evaluated(step, self.steps, self.options.evaluate_every, batches)
-
-    def _check_finite(self, losses: Losses, norm: float, keeper: Keeper) -> None:
-        wrong = not_finite(losses, norm)
-        if processes.agreed([float(wrong is not None)], self.device, self.world)[0]:
-            kept = f"; {keeper.newest.name} is kept" if keeper.newest else ""
-            what, task = wrong or ("gradient", losses[-1][0])
-            raise RunError(
-                f"the {what} of task '{task}' is not a finite number at step "
-                f"{self.progress.step + 1}{kept}: try a lower learning_rate, a smaller clip or "
-                'precision = "float32"'
-            )
 
     def _bare_optimizer(self) -> torch.optim.Optimizer:
         inner: torch.optim.Optimizer = self.optimizer.optimizer
@@ -306,7 +252,9 @@ class Loop:
         for method in self.methods:
             method.combine()
         norm = clip_gradients(self.groups, options.clip, sharded=self.shards is not None)
-        self._check_finite(losses, norm, keeper)
+        wrong = not_finite(losses, norm)
+        if processes.agreed([float(wrong is not None)], self.device, self.world)[0]:
+            raise diverged(wrong, losses, step + 1, keeper.newest)
         with contextlib.ExitStack() as around:
             for method in self.methods:
                 tasks = [task for task, _ in losses]
@@ -384,8 +332,8 @@ class Loop:
 
     def _save(self, keeper: Keeper, *, branch: bool = False) -> None:
         states = processes.everyones(random_state(), self.world)
+        progress, stream = asdict(self.progress), self.stream.state()
         with self._whole() as (trained, optimizer):
-            progress, stream = asdict(self.progress), self.stream.state()
             keeper.save(trained, optimizer, states, progress, stream, branch=branch)
 
     def _stop_if_asked(self, keeper: Keeper, signals: StopSignals) -> None:
@@ -393,6 +341,5 @@ class Loop:
         if asked:
             self._save(keeper)
             kept = "saved; the same command goes on from here" if keeper.folder else "nothing saved"
-            raise Interrupted(
-                f"stopped at step {self.progress.step} of {self.steps}: {kept}", int(asked)
-            )
+            text = f"stopped at step {self.progress.step} of {self.steps}: {kept}"
+            raise Interrupted(text, int(asked))

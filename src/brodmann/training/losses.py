@@ -2,11 +2,13 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from torch import Tensor
 
 from brodmann.data.batches import Batch
 from brodmann.data.tasks import TaskSpec
+from brodmann.errors import RunError
 
 Losses = list[tuple[str, float]]  # (task, loss) of each batch of a step
 
@@ -28,3 +30,15 @@ def not_finite(losses: Losses, norm: float) -> tuple[str, str] | None:
         if not math.isfinite(value):
             return "loss", task
     return None if math.isfinite(norm) else ("gradient", losses[-1][0])
+
+
+def diverged(
+    wrong: tuple[str, str] | None, losses: Losses, step: int, newest: Path | None
+) -> RunError:
+    """The error of a step that must not be taken; another process may have found what is wrong."""
+    what, task = wrong or ("gradient", losses[-1][0])
+    kept = f"; {newest.name} is kept" if newest else ""
+    return RunError(
+        f"the {what} of task '{task}' is not a finite number at step {step}{kept}: try a lower "
+        'learning_rate, a smaller clip or precision = "float32"'
+    )

@@ -33,9 +33,9 @@ from brodmann.errors import InputError
 from brodmann.files import Array
 from brodmann.models.backbone.precision import autocast
 from brodmann.models.evaluation import evaluating
-from brodmann.models.heads.measure import drawn
-from brodmann.models.multitask import MultiTaskModel, by_item
-from brodmann.models.task_heads import TaskHead
+from brodmann.models.heads.probes import drawn
+from brodmann.models.multitask import MultiTaskModel
+from brodmann.models.task_heads import TaskHead, by_item
 
 ITERATIONS = 2000
 TOLERANCE = 1e-5  # of the gradient's largest entry: losses are computed in float32

@@ -16,7 +16,7 @@ from brodmann.data.tasks import Task
 from brodmann.files import Array, without_nan
 from brodmann.measuring.relations import Inputs
 from brodmann.models.backbone.precision import autocast
-from brodmann.models.heads.measure import drawn
+from brodmann.models.heads.probes import drawn
 from brodmann.models.multitask import MultiTaskModel
 from brodmann.training.fit import fit
 

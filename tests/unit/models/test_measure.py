@@ -10,7 +10,8 @@ from tests.families import CONFIGS, padded_inputs, tiny
 
 import brodmann as bm
 from brodmann.data.batches import make_batch
-from brodmann.models.heads.measure import measuring, path_integrals, plain_probes, task_probes
+from brodmann.models.heads.measure import measuring, path_integrals
+from brodmann.models.heads.probes import plain_probes, task_probes
 
 
 @pytest.fixture(scope="module")

@@ -13,19 +13,19 @@ from typing import Any, Literal
 from brodmann.data.tasks import Task
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Inputs:
     """What a measure may use; a model only where the relation is of a trained run."""
 
     tasks: Sequence[Task]
+    examples: int
+    batch_size: int
+    precision: str
+    seed: int
     model: Any = None  # MultiTaskModel
-    examples: int = 1000
     sentences: Sequence[str] = ()
     voxels: Path | None = None
     split: Callable[[str], Iterable[str]] | None = None  # a text into its words
-    batch_size: int = 64
-    precision: str = "float32"
-    seed: int = 0
     starts: Callable[[str, int], None] = field(default=lambda what, count: None)
     progress: Callable[[int], None] = field(default=lambda items: None)
 

@@ -22,7 +22,7 @@ from brodmann.errors import InputError, did_you_mean
 from brodmann.files import Array
 from brodmann.models.backbone.anatomy import family_of, head_shape, layers_of, removed_heads
 from brodmann.models.evaluation import evaluating, unlabelled
-from brodmann.models.heads.measure import drawn
+from brodmann.models.heads.probes import drawn
 from brodmann.models.multitask import MultiTaskModel
 
 

@@ -5,6 +5,7 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
+from brodmann.models.encoders import architecture_of
 from brodmann.reporting.blocks import Bars, Block, Fold, Items, Lines, Matrix, Section, Words
 from brodmann.reporting.findings import unlearnt_tasks
 from brodmann.reporting.record import Study
@@ -76,7 +77,7 @@ def per_task(result: Dissociation, weak: Sequence[str]) -> Bars:
 def cautions(result: Dissociation) -> list[str]:
     """Why some of the numbers are missing or mean little."""
     found = []
-    if result.settings.get("architecture") == "single":
+    if architecture_of(result.settings.get("architecture")).separate:
         found.append(
             "every task has an encoder of its own here: heads are compared by their places only"
         )

@@ -32,7 +32,8 @@ from brodmann.files import Array
 from brodmann.models.backbone.anatomy import bare_models, family_of, head_shape
 from brodmann.models.encoders import ARCHITECTURES, names_with
 from brodmann.models.heads.gates import head_gates
-from brodmann.models.heads.measure import example_probes, importance
+from brodmann.models.heads.measure import importance
+from brodmann.models.heads.probes import example_probes
 from brodmann.models.heads.removal import check_apart, check_removable, prune_heads
 from brodmann.models.heads.slices import HeadSlices, gate_slices, group_size, head_slices
 from brodmann.models.heads.trained_gates import gone_heads

@@ -1,0 +1,77 @@
+"""Models from a model: the same encoder for other tasks, and heads for tasks that join it."""
+
+import copy
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from brodmann.data.kinds import KINDS
+from brodmann.data.tasks import Task, TaskSpec
+from brodmann.errors import InputError, did_you_mean
+from brodmann.models.backbone import load as backbones
+from brodmann.models.model_settings import (
+    NEW_HEADS,
+    STARTS,
+)
+from brodmann.models.task_heads import (
+    check_shared,
+    module_key,
+    new_head,
+    same_form,
+)
+
+
+def model_for_tasks(
+    model: Any,
+    tasks: Sequence[Task | TaskSpec],
+    encoder_of: str | None,
+    max_length: int | None,
+    seed: int,
+) -> Any:
+    """A new model for other tasks around a copy of this one's encoder."""
+    known = model.architecture.is_shared if encoder_of is None else model.architecture.plain
+    if not known:
+        raise InputError(
+            f"architecture '{model.settings.architecture}': its encoder knows the tasks it was "
+            "trained on, so it cannot be taken for others: train with 'shared', or give the "
+            "model new tasks (`brodmann adapt`, shares of their data by [adapt] shares)"
+        )
+    whose = next(iter(model.specs)) if encoder_of is None else model.spec(encoder_of).name
+    bare = copy.deepcopy(model.encoder.backbone_of(whose))
+    settings = replace(
+        model.settings,
+        architecture="shared",
+        max_length=max_length or model.settings.max_length,
+        freeze=0.0,
+        seed=seed,
+    )
+    bare.requires_grad_(True)
+    specs = [task.spec if isinstance(task, Task) else task for task in tasks]
+    backbone = backbones.Backbone(model.settings.backbone, bare, model.tokenizer)
+    new = type(model)(backbone, specs, settings)
+    if model.gates is not None and new.gates is not None:
+        new.gates.load_state_dict(model.gates.state_dict())
+    return new
+
+
+def head_for_new_task(model: Any, spec: TaskSpec, like: str, head: str) -> Any:
+    """The output head of a task that joins the model: one it shares, a copy, or a new one."""
+    if spec.name in model.specs:
+        raise InputError(f"the model already has a task '{spec.name}'")
+    if like not in (*model.specs, *STARTS):
+        raise InputError(f"like = '{like}'{did_you_mean(like, [*model.specs, *STARTS])}")
+    if head not in NEW_HEADS:
+        raise InputError(f"head = '{head}'{did_you_mean(head, NEW_HEADS)}")
+    check_shared([*model.specs.values(), spec])
+    key, seed = module_key(spec.output_head), model.settings.seed * 1000 + len(model.specs)
+    if key in model.heads:  # it names one that the model has
+        return model.heads[key]
+    if head == "like":
+        source = model.specs.get(like)
+        if source is None or not same_form(source, spec):
+            raise InputError(
+                f"head = 'like': '{like}' has no output head of {spec.name}'s form "
+                f"({KINDS[spec.kind].HEAD}, {KINDS[spec.kind].outputs(spec)} outputs)"
+            )
+        return copy.deepcopy(model.head_of(like))
+    return new_head(model.config, spec, seed, model.settings.pooling)

@@ -1,0 +1,53 @@
+"""What identifies a training run, and what is told about it when it starts."""
+
+from typing import Any
+
+import torch
+
+from brodmann.files import digest
+from brodmann.models.backbone.precision import computed_in
+from brodmann.models.pooling import describe_pooling
+
+STATE_FORMAT = 2  # of what checkpoints hold: those of another format are not resumed
+
+
+def fingerprint(loop: Any, *, shared_steps: bool = False) -> str:
+    """Two runs with the same one go through the same steps, so one may finish the other.
+
+    With `shared_steps` it holds for the steps before methods begin.
+    """
+    data = [task.fingerprint() for task in loop.tasks]
+    shapes = [[n, list(p.shape), p.requires_grad] for n, p in loop.trained.named_parameters()]
+    options = loop.options.plain()
+    if loop.model.settings.parameters:  # clusters may come from a file that changed since
+        options |= {"architecture": loop.model.settings.parameters}
+    if len(set(loop.rates.values())) > 1:
+        options |= {"rates": loop.rates}
+    for method in loop.methods:
+        options |= method.identity(shared_steps=shared_steps)
+    return digest(STATE_FORMAT, options, data, shapes, loop.world)
+
+
+def start_facts(loop: Any) -> dict[str, Any]:
+    """For the log and the terminal."""
+    return {
+        "steps": loop.steps,
+        "step": loop.progress.step,
+        "world": loop.world,
+        "sharded": loop.options.sharding is not None,
+        "device": str(loop.device),
+        "precision": computed_in(loop.options.precision, loop.device),
+        "threads": torch.get_num_threads(),
+        "parameters": loop.parameters,
+        "epochs": loop.options.epochs,
+        "rates": loop.rates,
+        "pooling": describe_pooling(loop.model.settings.pooling),
+        "tasks": {
+            task.name: {
+                **task.sizes,
+                "items": loop.train_sets[task.name].items,
+                "truncated": loop.train_sets[task.name].truncated / task.sizes["train"],
+            }
+            for task in loop.tasks
+        },
+    }

@@ -1,0 +1,60 @@
+"""The house rules: rooms, layers, names and sizes of the source."""
+
+import ast
+import tomllib
+from collections import Counter
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src" / "brodmann"
+FILES = sorted(SOURCE.rglob("*.py"))
+
+
+def test_the_root_has_at_most_seven_modules() -> None:
+    assert len(list(SOURCE.glob("*.py"))) <= 7
+
+
+def test_the_rooms_stand_in_at_most_ten_layers_and_every_room_has_one() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    layers = settings["contracts"][0]["layers"]
+    assert len(layers) <= 10
+    named = {name.strip() for line in layers for name in line.replace(":", "|").split("|")}
+    rooms = {f"brodmann.{path.parent.name}" for path in SOURCE.glob("*/__init__.py")}
+    modules = {f"brodmann.{path.stem}" for path in SOURCE.glob("*.py") if "__" not in path.name}
+    assert named == rooms | modules
+
+
+def test_no_two_modules_share_a_name() -> None:
+    names = Counter(path.name for path in FILES if path.name != "__init__.py")
+    assert [name for name, count in names.items() if count > 1] == []
+
+
+def test_no_file_is_longer_than_350_lines() -> None:
+    assert [str(p) for p in FILES if len(p.read_text().splitlines()) > 350] == []
+
+
+def test_every_module_says_what_it_is_for() -> None:
+    silent = [str(path) for path in FILES if ast.get_docstring(ast.parse(path.read_text())) is None]
+    assert silent == [str(SOURCE / "__main__.py")] or silent == []
+
+
+def test_the_loop_imports_no_method() -> None:
+    tree = ast.parse((SOURCE / "training" / "loop.py").read_text())
+    imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert not {name for name in imported if name and name.startswith("brodmann.training.methods.")}
+
+
+def test_no_module_compares_the_name_of_an_architecture_or_a_sampler() -> None:
+    """Capabilities are asked for instead (`ARCHITECTURES`, `SAMPLERS`)."""
+    found = []
+    for path in FILES:
+        if path.parent.name in ("encoders", "sampling"):
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Compare):
+                words = ast.unparse(node)
+                sides = [node.left, *node.comparators]
+                text = any(isinstance(c, ast.Constant) and isinstance(c.value, str) for c in sides)
+                if text and ("architecture" in words or "sampling" in words):
+                    found.append(f"{path.name}:{node.lineno} {words}")
+    assert found == []
