@@ -8,6 +8,17 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "brodmann"
 FILES = sorted(SOURCE.rglob("*.py"))
+ENTRIES = {
+    "iap.dissociation",
+    "importance.head_importance",
+    "ca_mtl.build",  # its keywords are the architecture's settings
+    "multitask.from_pretrained",
+    "relate.relate",
+    "few_shot.transfer",
+    "fit.fit",
+    "unseen.meta_test",
+    "tournament.transfer_losses",
+}
 
 
 def test_the_root_has_at_most_seven_modules() -> None:
@@ -31,6 +42,20 @@ def test_no_two_modules_share_a_name() -> None:
 
 def test_no_file_is_longer_than_350_lines() -> None:
     assert [str(p) for p in FILES if len(p.read_text().splitlines()) > 350] == []
+
+
+def test_functions_are_short_and_take_few_arguments() -> None:
+    """Exempt are public entry points with keywords: commands, and what a user calls."""
+    long = []
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef) and path.parent.name != "cli":
+                taken = [*node.args.args, *node.args.kwonlyargs]
+                given = [one for one in taken if one.arg not in ("self", "cls")]
+                size = (node.end_lineno or 0) - node.lineno + 1
+                if (size > 60 or len(given) > 8) and f"{path.stem}.{node.name}" not in ENTRIES:
+                    long.append(f"{path.name}: {node.name}: {size} lines, {len(given)} arguments")
+    assert long == []
 
 
 def test_every_module_says_what_it_is_for() -> None:

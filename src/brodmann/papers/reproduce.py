@@ -16,6 +16,7 @@ from brodmann.papers.recipe_relations import related, statistics_of, takes_train
 from brodmann.papers.recipes import Recipe, View, find
 from brodmann.papers.tables import (
     SCALES,
+    Origin,
     as_blocks,
     as_markdown,
     described,
@@ -50,9 +51,6 @@ def reproduce(
     `limit` cuts every split of every task, to try a recipe out. `engine` runs the cells of its grid
     elsewhere; those that fail are tried again so many times.
     """
-    from brodmann.reporting.figures import save
-    from brodmann.reporting.view_figures import draw_view
-
     one_process("reproduce", trains=True)
     recipe, views = find(name)
     if limit is not None:
@@ -70,46 +68,54 @@ def reproduce(
     options = {"engine": engine, "retries": retries} if config.grid is not None else {}
     found = run_recipe(recipe, config, base, report, ways, views, cache, options)
     notes += found.get("notes", [])
-    failed = list(found.get("failed", ()))
-    if failed and len(failed) == len(found["cells"]):
-        reason = next(cell["error"] for cell in found["cells"] if cell["state"] == "failed")
-        raise RunError(f"{recipe.name}: every run failed ({reason})")
+    failed = _failed_runs(recipe, found)
     found["titles"] = titles_of(recipe, scale, output)
     found["benchmarks"] = benchmarks_of(config)
     runs = runs_of(recipe, config, scale, found, ways)
     changes = [*changes_of(overrides), *changed_starts]
     here = provenance()
     machine = {**machine_of(config), "git": here["git"], "started": here["started"]}
+    origin = Origin(scale, config.portable(), machine, changes, failed, notes)
     documents = []
     for view in views:
         own = _runs_of_view(view, runs)
         document = described(
             view,
             recipe,
-            scale,
             READERS[view.reader](found),
-            configuration=config.portable(),
+            origin,
             runs=own,
-            machine=machine,
-            changes=changes,
-            failed=failed,
             weak=hardly_learnt(found, view.arm) if own else {},
             undefined=undefined_runs(found) if view.reader in SHOW_DISSOCIATION else {},
-            data=notes,
         )
         file = table_file(output, view.name, scale, changed=bool(changes))
-        write_json(file.with_suffix(".json"), document)
-        if view.figure:
-            about = f"{scale}, changed by --set" if changes else scale
-            drawn = draw_view(document["view"], document["ours"], about)
-            save(drawn, file.with_suffix(".svg"))
-        write_text(file.with_suffix(".md"), as_markdown(document))
-        facts = {"blocks": as_blocks(document), "file": file.with_suffix(".md")}
-        report("reproduced", facts)
+        _write_view(document, file, view)
+        report("reproduced", {"blocks": as_blocks(document), "file": file.with_suffix(".md")})
         documents.append(document)
     if failed:
         raise RunError(f"{recipe.name}: {len(failed)} runs failed, the tables are without them")
     return documents
+
+
+def _failed_runs(recipe: Recipe, found: dict[str, Any]) -> list[str]:
+    failed = list(found.get("failed", ()))
+    if failed and len(failed) == len(found["cells"]):
+        reason = next(cell["error"] for cell in found["cells"] if cell["state"] == "failed")
+        raise RunError(f"{recipe.name}: every run failed ({reason})")
+    return failed
+
+
+def _write_view(document: dict[str, Any], file: Path, view: View) -> None:
+    """One table or figure: the numbers, the table beside the paper's, the figure."""
+    from brodmann.reporting.figures import save
+    from brodmann.reporting.view_figures import draw_view
+
+    write_json(file.with_suffix(".json"), document)
+    if view.figure:
+        scale = document["scale"]
+        about = f"{scale}, changed by --set" if document["changes"] else scale
+        save(draw_view(document["view"], document["ours"], about), file.with_suffix(".svg"))
+    write_text(file.with_suffix(".md"), as_markdown(document))
 
 
 def limits(recipe: Recipe, scale: str, output: Path, overrides: list[str], limit: int) -> list[str]:

@@ -2,7 +2,7 @@
 changed, which runs they come from; and the list of all with their state."""
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,26 +23,32 @@ ONE_SIDED = (
 TWO_SIDED = "p is that of the difference to multi, by the two-sided test of `brodmann compare`."
 
 
+@dataclass(frozen=True)
+class Origin:
+    """Where the numbers of a recipe come from: what all of its views have in common."""
+
+    scale: str
+    configuration: dict[str, Any]
+    machine: dict[str, Any]
+    changes: list[str]  # settings that are not the recipe's
+    failed: list[str]  # runs
+    data: list[str]  # where there are fewer than the official ones
+
+
 def described(
     view: View,
     recipe: Recipe,
-    scale: str,
     ours: Numbers,
+    origin: Origin,
     *,
-    configuration: dict[str, Any],
     runs: dict[str, str],
-    machine: dict[str, Any],
-    changes: list[str],
-    failed: list[str],
     weak: dict[str, str],
-    data: list[str],
     undefined: dict[str, str] | None = None,
 ) -> dict[str, Any]:
     """Our numbers, the paper's, their differences, and where ours come from.
 
     `runs` is each one's fingerprint; `weak` are the tasks that were hardly learnt, with in how many
-    of the runs; `undefined` are the runs without a D, each with the reason; `data` says where there
-    are fewer than the official ones.
+    of the runs; `undefined` are the runs without a D, each with the reason.
     """
     differences: Numbers = {}
     for row, columns in view.paper.items():
@@ -56,17 +62,17 @@ def described(
         "view": asdict(view),
         "recipe": recipe.name,
         "paper": PAPERS[recipe.paper],
-        "scale": scale,
+        "scale": origin.scale,
         "ours": ours,
         "differences": differences,
-        "configuration": configuration,
+        "configuration": origin.configuration,
         "runs": runs,
-        "machine": machine,
-        "changes": changes,
-        "failed": failed,
+        "machine": origin.machine,
+        "changes": origin.changes,
+        "failed": origin.failed,
         "hardly_learnt": weak,
         "undefined": undefined or {},
-        "data": data,
+        "data": origin.data,
     }
 
 

@@ -54,15 +54,9 @@ def relate(
     """
     one_process("relate")
     relation = RELATIONS[by]
-    if corpus is not None and not relation.sentences:
-        able = [name for name, one in RELATIONS.items() if one.sentences]
-        raise InputError(f"corpus: only for {' and '.join(able)}, not for '{by}'")
+    _check_asked(by, corpus, examples, voxels)
     sentences = None if corpus is None else corpus_sentences(corpus)
     about = None if corpus is None or sentences is None else about_corpus(corpus, sentences)
-    if examples < 2:
-        raise InputError(f"examples = {examples}: expected at least 2")
-    if relation.voxels and voxels is None:
-        raise InputError(f"{by}: needs the folder of the fMRI files (--voxels FOLDER)")
     if relation.of == "run":
         trained(config)
     report("stage", {"text": "reading tasks"})
@@ -72,8 +66,8 @@ def relate(
     check_clusters(clusters, len(tasks))
     with opened(config, tasks, keep=True) as folder:
         if relation.of == "data":
-            inputs = Inputs(**_settings(config, tasks, examples))
-            inputs.split = _pieces_of(config) if pieces else None
+            split = _pieces_of(config) if pieces else None
+            inputs = Inputs(**_settings(config, tasks, examples), split=split)
             matrix = relation.run(inputs)["matrix"]
             result = described(matrix, inputs.names, by, clusters, config.seed)
             if pieces:
@@ -92,13 +86,30 @@ def relate(
                 inputs.sentences = _sentences(inputs, relation, sentences)
                 inputs.voxels = voxels
                 found = relation.run(inputs) | ({} if about is None else {"corpus": about})
-            # One file for several relations: each keeps its own settings, and the others stay.
-            named = {"tasks": inputs.names}
-            known = named | found if relation.alone else {**known, **named, by: found}
-            known.pop("schema_version", None)
+            known = _joined(known, found, inputs.names, by)
             write_json(file, known)
         report("relations", {"result": known, "by": by, "file": file})
         return known
+
+
+def _check_asked(by: str, corpus: Corpus | None, examples: int, voxels: Path | None) -> None:
+    if corpus is not None and not RELATIONS[by].sentences:
+        able = [name for name, one in RELATIONS.items() if one.sentences]
+        raise InputError(f"corpus: only for {' and '.join(able)}, not for '{by}'")
+    if examples < 2:
+        raise InputError(f"examples = {examples}: expected at least 2")
+    if RELATIONS[by].voxels and voxels is None:
+        raise InputError(f"{by}: needs the folder of the fMRI files (--voxels FOLDER)")
+
+
+def _joined(
+    known: dict[str, Any], found: dict[str, Any], names: list[str], by: str
+) -> dict[str, Any]:
+    """One file for several relations: each keeps its own settings, and the others stay."""
+    named = {"tasks": names}
+    result = named | found if RELATIONS[by].alone else {**known, **named, by: found}
+    result.pop("schema_version", None)
+    return result
 
 
 def _inputs_of(

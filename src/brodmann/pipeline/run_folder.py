@@ -21,6 +21,19 @@ MACHINE = ("versions", "processor", "cores", "precision")
 
 
 @contextlib.contextmanager
+def in_threads(count: int | None) -> Iterator[None]:
+    """Inside, torch computes with so many threads (as it is, for None); afterwards as before."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(before if count is None else count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextlib.contextmanager
 def opened(
     config: Config, tasks: list[Task], *, main: bool = True, keep: bool = False
 ) -> Iterator[Path]:
@@ -30,16 +43,13 @@ def opened(
     way (`--set`) does not change what the run says of itself. A folder that holds relevances only
     is no run yet and follows whoever opens it.
     """
-    import torch
-
     folder = config.folder
-    if config.threads is not None:
-        torch.set_num_threads(config.threads)
-    if not main:  # the main process checks and locks for all
-        _agree(folder, None)
-        yield folder
-        return
     with contextlib.ExitStack() as stack:
+        stack.enter_context(in_threads(config.threads))
+        if not main:  # the main process checks and locks for all
+            _agree(folder, None)
+            yield folder
+            return
         try:
             check_folder(config, tasks)
             stack.enter_context(files.locked(folder))

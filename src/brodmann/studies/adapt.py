@@ -51,25 +51,11 @@ def adapt(
     tasks = tasks_of(config, base, cache)
     report("tasks", {"tasks": tasks})
     fingerprint = weights_digest(model.state_dict())
-    for task in tasks:
-        if task.name in model.specs:
-            raise InputError(
-                f"{section.start}: already has a task '{task.name}': give the new one a name"
-            )
-    given = config.model.model_fields_set
-    if given or config.specialize is not None:
-        what = f"model.{min(given)}" if given else "specialize"
-        raise InputError(f"[adapt]: {what}: a new task takes its model from the trained one")
-    with_tasks(model, tasks, section)  # what can be wrong with the start, before any measurement
-    shares = {
-        share: [with_share(task, share, config.data_seed) for task in tasks]
-        for share in sorted(section.shares or [1.0])
-    }
+    _check_start(config, section, model, tasks)
+    shares = _shares(section, tasks, config.data_seed)
     check_folder(config, tasks)
     with opened(config, tasks) as folder:
-        result = read_json(folder / FILE) if (folder / FILE).is_file() else {}
-        if result and result["start"] != fingerprint:
-            raise InputError(f"{folder}: started from another model: set another name")
+        result = _found_so_far(folder, fingerprint)
 
         def keep(**found: Any) -> dict[str, Any]:
             result.update(found)
@@ -85,8 +71,8 @@ def adapt(
         *smaller, largest = shares
         for share in smaller:
             if percentage(share) not in result.get("shares", {}):
-                place = folder / "shares" / f"{share:g}"
                 report("stage", {"text": f"training with {percentage(share)} of the data"})
+                place = folder / "shares" / f"{share:g}"
                 with timed(folder, "smaller shares"):
                     learnt = _trained(model, shares[share], config, section, place, report)
                 row = _row(shares[share], _primary(_judged(learnt, tasks, config), tasks))
@@ -107,6 +93,33 @@ def adapt(
             keep(old=_before_and_after(model, trained_model(str(folder)), old, config))
         report("adapted", {"result": result})
     return result
+
+
+def _shares(section: AdaptSection, tasks: list[Task], seed: int) -> dict[float, list[Task]]:
+    """The tasks with each share of their training data, the smallest first."""
+    asked = sorted(section.shares or [1.0])
+    return {share: [with_share(task, share, seed) for task in tasks] for share in asked}
+
+
+def _found_so_far(folder: Path, start: str) -> dict[str, Any]:
+    result: dict[str, Any] = read_json(folder / FILE) if (folder / FILE).is_file() else {}
+    if result and result["start"] != start:
+        raise InputError(f"{folder}: started from another model: set another name")
+    return result
+
+
+def _check_start(config: Config, section: AdaptSection, model: Any, tasks: list[Task]) -> None:
+    """What can be wrong with the start, before any measurement."""
+    for task in tasks:
+        if task.name in model.specs:
+            raise InputError(
+                f"{section.start}: already has a task '{task.name}': give the new one a name"
+            )
+    given = config.model.model_fields_set
+    if given or config.specialize is not None:
+        what = f"model.{min(given)}" if given else "specialize"
+        raise InputError(f"[adapt]: {what}: a new task takes its model from the trained one")
+    with_tasks(model, tasks, section)
 
 
 def with_tasks(model: Any, tasks: list[Task], section: AdaptSection) -> Any:

@@ -4,7 +4,9 @@ from pathlib import Path
 from typing import Any
 
 from brodmann.config import Config
+from brodmann.config.sections import DistillSection
 from brodmann.data.task_cache import TaskCache
+from brodmann.data.tasks import Task
 from brodmann.errors import InputError
 from brodmann.files import read_json, write_json
 from brodmann.models.model_settings import ModelSettings
@@ -28,10 +30,8 @@ def distill(
     """Train the student (or go on with it), score both, say what it costs and saves."""
     from brodmann.models.multitask import MultiTaskModel
     from brodmann.models.saving import weights_digest
-    from brodmann.training.methods.distillation import PHASES, specialized_phase
+    from brodmann.training.methods.distillation import PHASES
     from brodmann.training.methods.distillation import distill as train_student
-    from brodmann.training.methods.iat import check_specialization
-    from brodmann.training.methods.students import make_student
 
     section = config.distill
     if section is None:
@@ -46,20 +46,8 @@ def distill(
     source = teacher_folder(section.teacher, [task.name for task in tasks], config.seed)
     teacher = trained_model(source)
     _check_model(config, teacher)
-    for task in tasks:
-        known = teacher.spec(task.name)
-        if (known.kind, known.labels) != (task.spec.kind, task.spec.labels):
-            raise InputError(f"{source}: its task '{task.name}' has another kind or other labels")
-    missing = [name for name in teacher.specs if name not in {task.name for task in tasks}]
-    if missing:
-        raise InputError(f"{source}: the teacher's task '{missing[0]}' is not among the tasks")
-    # What can be wrong with the student, before anything is written.
-    special = config.specialize
-    specialized_phase(special, section.layer_epochs, section.prediction_epochs)
-    student = make_student(teacher, section.student)
-    if special is not None:
-        check_specialization(student, special)
-    del student
+    _check_teacher(source, teacher, tasks)
+    _check_asked(config, section, teacher)
     check_folder(config, tasks)
     with opened(config, tasks) as folder:
         if not has_whole_model(folder, report, phase=PHASES[-1]):
@@ -75,7 +63,7 @@ def distill(
                 folder=folder,
                 report=report,
                 trackers=config.trackers,
-                specialize=special,
+                specialize=config.specialize,
                 **options,
             )
             write_json(folder / FILE, {"teacher": weights_digest(teacher.state_dict())})
@@ -122,6 +110,30 @@ def _check_model(config: Config, teacher: Any) -> None:
                 f"[distill]: model.{key} = {asked!r}: a student takes its model from its teacher"
                 + (f", which has {own!r}" if own is not None else "")
             )
+
+
+def _check_asked(config: Config, section: DistillSection, teacher: Any) -> None:
+    """What can be wrong with the student, before anything is written."""
+    from brodmann.training.methods.distillation import specialized_phase
+    from brodmann.training.methods.iat import check_specialization
+    from brodmann.training.methods.students import make_student
+
+    special = config.specialize
+    specialized_phase(special, section.layer_epochs, section.prediction_epochs)
+    student = make_student(teacher, section.student)
+    if special is not None:
+        check_specialization(student, special)
+
+
+def _check_teacher(source: str, teacher: Any, tasks: list[Task]) -> None:
+    """It answers the same tasks, all of them."""
+    for task in tasks:
+        known = teacher.spec(task.name)
+        if (known.kind, known.labels) != (task.spec.kind, task.spec.labels):
+            raise InputError(f"{source}: its task '{task.name}' has another kind or other labels")
+    missing = [name for name in teacher.specs if name not in {task.name for task in tasks}]
+    if missing:
+        raise InputError(f"{source}: the teacher's task '{missing[0]}' is not among the tasks")
 
 
 def _check_student(folder: Path, small: Any, teacher: Any, student: Any) -> None:

@@ -25,7 +25,7 @@ from brodmann.studies import Study
 from brodmann.studies.cells import Branch, Cell, cells_of, own_shares, shared_beginnings
 from brodmann.studies.plan.counting import Counted, Run, count_runs
 from brodmann.studies.plan.many import plan_many
-from brodmann.studies.work import Engine, Watch, Work, in_order
+from brodmann.studies.work import Engine, Execute, Watch, Work, in_order
 from brodmann.training.events import Report
 
 
@@ -53,21 +53,13 @@ def run_grid(
     own = (folder / "grid.toml").is_file() or only_relevance(folder)
     if (folder / "config.toml").is_file() and not own:
         raise InputError(f"{folder}: holds a run: give the grid another name")
-    assert config.grid is not None
-    heads = config.grid.heads
     for cell in cells:
         check_methods(cell.config, cell.command)
     trained = [cell for cell in cells if cell.trains]  # others have a model already
     for backbone in dict.fromkeys(cell.config.model.backbone for cell in trained):
         check_backbone(backbone)
     branches = shared_beginnings(cells)
-    works = []
-    cache = cache or TaskCache()
-    with cache.keeping_tables():
-        for number, cell in enumerate(cells):
-            data = _data_fingerprints(cell.config, base, cache)  # says what cannot be read
-            branch = branches.get(cell.fingerprint, Branch())
-            works.append(Work(cell, number, len(cells), folder, base, heads, data, branch, cache))
+    works = _works(config, cells, base, branches, cache or TaskCache())
     waiting = [work for work in works if not work.is_finished()]
     with contextlib.ExitStack() as stack:
         execute = stack.enter_context((engine or in_order)(report)) if waiting else None
@@ -78,15 +70,9 @@ def run_grid(
             if work.number not in left:
                 report("cell", work.facts("there"))
         for _ in range(1 + retries):
-            if execute is None or not waiting:
-                break
-            watch = Watch(waiting)
-            # Those that others start from come first; on many machines the others wait for them.
-            for wave in (True, False):
-                now = [work for work in waiting if (work.branch.start is None) is wave]
-                if now:
-                    execute(now, watch)
-            waiting = [work for work in waiting if not work.is_finished()]
+            if execute is not None and waiting:
+                _execute_all(execute, waiting)
+                waiting = [work for work in waiting if not work.is_finished()]
         if not waiting:  # who failed may be tried again from there
             for branch in branches.values():
                 if branch.start is not None:
@@ -95,6 +81,30 @@ def run_grid(
         write_json(folder / "grid.json", summary)
         report("grid", {"summary": summary, "folder": folder})
         return summary
+
+
+def _works(
+    config: Config, cells: list[Cell], base: Path, branches: dict[str, Branch], cache: TaskCache
+) -> list[Work]:
+    """One for each cell; says which data cannot be read."""
+    assert config.grid is not None
+    heads, folder = config.grid.heads, config.folder
+    works = []
+    with cache.keeping_tables():
+        for number, cell in enumerate(cells):
+            data = _data_fingerprints(cell.config, base, cache)
+            branch = branches.get(cell.fingerprint, Branch())
+            works.append(Work(cell, number, len(cells), folder, base, heads, data, branch, cache))
+    return works
+
+
+def _execute_all(execute: Execute, works: list[Work]) -> None:
+    """Those that others start from come first; on many machines the others wait for them."""
+    watch = Watch(works)
+    for wave in (True, False):
+        now = [work for work in works if (work.branch.start is None) is wave]
+        if now:
+            execute(now, watch)
 
 
 def _data_fingerprints(config: Config, base: Path, cache: TaskCache) -> dict[str, str]:

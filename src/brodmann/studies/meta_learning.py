@@ -81,7 +81,7 @@ def meta(
             if seed == 0 and not is_model_folder(folder / "model"):
                 with_every_task(starts[META], tasks).save_pretrained(folder / "model")
             with timed(folder, f"seed {seed}: unseen pairs"):
-                _test(folder, config, starts, unseen, seed, rates, rows, signals, report)
+                _test(config, starts, unseen, seed, rates, rows, signals, report)
         result = summary(section, rows, rates, {task.name: task for task in unseen}, seen)
         result["first_seed"] = config.seed
         result["gates"] = _gates(folder)
@@ -205,7 +205,6 @@ def _stored(path: Path, each: int) -> list[dict[str, Any]]:
 
 
 def _test(
-    folder: Path,
     config: Config,
     starts: Mapping[str, Any],
     unseen: list[Task],
@@ -254,7 +253,7 @@ def _test(
             stop=stop,
             diverged=None if given and not seed else note,
         )
-        append_lines(folder / ROWS, found)
+        append_lines(config.folder / ROWS, found)
         rows += found
         report("measuring goes on", {"items": 1})
 

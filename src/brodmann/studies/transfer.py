@@ -21,7 +21,7 @@ from brodmann.files import (
     write_text,
 )
 from brodmann.pipeline.run import one_process
-from brodmann.pipeline.run_folder import machine_of, timed
+from brodmann.pipeline.run_folder import in_threads, machine_of, timed
 from brodmann.pipeline.train import check_methods, tasks_of
 from brodmann.studies import Study
 from brodmann.studies.plan.counting import Counted, count_trainings, sizes_of_tasks
@@ -65,15 +65,11 @@ def transfer(
         "max_length": config.model.max_length,
         "precision": computed_in(config.training.precision),
     }
-    if config.threads is not None:
-        import torch
-
-        torch.set_num_threads(config.threads)
-    with locked(folder), StopSignals() as signals:
+    with in_threads(config.threads), locked(folder), StopSignals() as signals:
         rows = _stored(folder / ROWS, settings)
         write_text(folder / "config.toml", to_toml(config.resolved()))
         with timed(folder, "transfer"):
-            _train_all(folder, config, tasks, starts, amounts, seeds, rows, signals, report)
+            _train_all(config, tasks, starts, amounts, seeds, rows, signals, report)
         names = [str(amount) for amount in amounts]
         # What an earlier command with more seeds has left would set unlike means side by side.
         counts = dict(zip(names, seeds, strict=True))
@@ -158,7 +154,6 @@ def _stored(path: Path, settings: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _train_all(
-    folder: Path,
     config: Config,
     tasks: list[Task],
     starts: dict[str, Any],
@@ -200,7 +195,7 @@ def _train_all(
         )
         try:
             for row in found:
-                append_lines(folder / ROWS, [row])
+                append_lines(config.folder / ROWS, [row])
                 rows.append(row)
                 report("measuring goes on", {"items": 1})
         except Interrupted as error:  # within a training: it is done again, the others are kept

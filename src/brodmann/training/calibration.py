@@ -51,6 +51,7 @@ class Calibration:
     bytes_of_activations: int  # kept for the backward pass of the largest batch
     bytes_of_process: int  # highest resident size after the largest batch
     measured_steps: int
+    threads: int
 
 
 def calibrate(loop: Loop, progress: Callable[[int], None] | None = None) -> Calibration:
@@ -107,6 +108,7 @@ def calibrate(loop: Loop, progress: Callable[[int], None] | None = None) -> Cali
         bytes_of_activations=kept,
         bytes_of_process=peak_of_process(),
         measured_steps=len(took),
+        threads=torch.get_num_threads(),
     )
 
 

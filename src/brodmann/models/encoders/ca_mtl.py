@@ -26,6 +26,7 @@ Learning in NLP Using Fewer Parameters & Less Data", §2.1.
 
 import copy
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
@@ -56,6 +57,21 @@ FROZEN = 0.5  # share of the layers
 BIASED = ("eager", "sdpa")  # implementations whose mask may be a bias
 
 
+@dataclass(frozen=True)
+class Conditioning:
+    """Which of the four places are conditioned, and how."""
+
+    attention: bool
+    blocks: int | None
+    alignment: str
+    norms: str
+    bottleneck: str
+    activation: str | None
+    film: str
+    embeddings: str
+    spread: float
+
+
 class ConditionedEncoder(SharedEncoder):
     """A backbone whose slots are conditioned on the tasks of the batch."""
 
@@ -70,67 +86,57 @@ class ConditionedEncoder(SharedEncoder):
     RATES: ClassVar[dict[str, float]] = {}
 
     def __init__(
-        self,
-        backbone: Any,
-        names: Sequence[str],
-        max_length: int,
-        *,
-        attention: bool,
-        blocks: int | None,
-        alignment: str,
-        norms: str,
-        bottleneck: str,
-        activation: str | None,
-        film: str,
-        spread: float,
-        one_embedding: bool,
+        self, backbone: Any, names: Sequence[str], max_length: int, how: Conditioning
     ) -> None:
         super().__init__(backbone)
         size = int(backbone.config.hidden_size)
         layers = layers_of(backbone)
         slots = residual_slots(backbone, "ca_mtl")
-        self.embedding = TaskEmbedding(names, size, spread, one=one_embedding)
+        self.embedding = TaskEmbedding(names, size, how.spread, one=how.embeddings == "one")
         self.attention = nn.ModuleList()
         self.norms = nn.ModuleList()
         self.bottlenecks = nn.ModuleList()
         self.alignment: ConditionalAlignment | None = None
-        if alignment != "none":
-            self.alignment = ConditionalAlignment(names, size, alignment)
+        if how.alignment != "none":
+            self.alignment = ConditionalAlignment(names, size, how.alignment)
             hook = partial(_align, self.alignment)
             layers[0].register_forward_pre_hook(hook, with_kwargs=True)
-        if attention:
+        if how.attention:
             for layer in layers:
-                bias = ConditionalAttention(size, max_length, blocks, film)
+                bias = ConditionalAttention(size, max_length, how.blocks, how.film)
                 self.attention.append(bias)
                 hook = partial(_add_bias, bias)
                 layer.register_forward_pre_hook(hook, with_kwargs=True)
         top = range(len(layers) - len(layers) // 2, len(layers))
-        for place in top if norms != "none" else ():
-            named = slots[place] if norms == "both" else slots[place][1:]
+        for place in top if how.norms != "none" else ():
+            named = slots[place] if how.norms == "both" else slots[place][1:]
             for slot in named:
                 norm = ConditionalNorm(size)
                 self.norms.append(norm)
                 slot.norm.register_forward_hook(partial(_condition_norm, norm))
-        if bottleneck == "base":
+        self._add_bottlenecks(how.bottleneck, size, how.activation, layers, slots[-1])
+
+    def _add_bottlenecks(
+        self, form: str, size: int, activation: str | None, layers: Any, top: Any
+    ) -> None:
+        """`top` are the slots of the top layer: after its attention, and after all of it."""
+        attended, whole = top
+        for place, layer in enumerate(layers) if form == "large" else ():
             narrow = ConditionalBottleneck(size, activation)
             self.bottlenecks.append(narrow)
-            slots[-1][1].added.register_forward_hook(partial(_narrow, narrow))
-        elif bottleneck == "published":
-            attended, whole = slots[-1]
+            last = place == len(layers) - 1
+            layer.register_forward_hook(partial(_skip, narrow, place, last))
+        if form in ("base", "published"):
             narrow = ConditionalBottleneck(size, activation)
             self.bottlenecks.append(narrow)
+        if form == "base":
+            whole.added.register_forward_hook(partial(_narrow, narrow))
+        elif form == "published":
             second = copy.deepcopy(whole.norm)
             conditional = ConditionalNorm(size)
             self.norms.extend([second, conditional])
             attended.norm.register_forward_hook(_remember_attended)
             whole.norm.register_forward_hook(partial(_publish, narrow, second, conditional))
-        elif bottleneck == "large":
-            for place, layer in enumerate(layers):
-                narrow = ConditionalBottleneck(size, activation)
-                self.bottlenecks.append(narrow)
-                last = place == len(layers) - 1
-                hook = partial(_skip, narrow, place, last)
-                layer.register_forward_hook(hook)
 
     def forward(self, inputs: dict[str, Tensor], parts: Sequence[Part]) -> list[Any]:
         context = of_parts(parts, inputs["input_ids"].device)
@@ -303,10 +309,7 @@ def build(
             f"ca_mtl: attention = '{used}' of the backbone takes no bias on its scores: use one of "
             f"{', '.join(BIASED)}, or parameters = {{ attention = false }}"
         )
-    encoder = ConditionedEncoder(
-        backbone,
-        [spec.name for spec in specs],
-        max_length,
+    how = Conditioning(
         attention=attention,
         blocks=blocks,
         alignment=alignment,
@@ -314,8 +317,9 @@ def build(
         bottleneck=bottleneck,
         activation=activation,
         film=film,
+        embeddings=embeddings,
         spread=spread,
-        one_embedding=embeddings == "one",
     )
+    encoder = ConditionedEncoder(backbone, [spec.name for spec in specs], max_length, how)
     freeze(backbone, frozen)
     return encoder

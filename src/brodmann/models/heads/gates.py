@@ -26,9 +26,14 @@ from brodmann.models.backbone.anatomy import bare_models, head_shape, head_slots
 from brodmann.models.backbone.checkpointing import is_checkpointing
 from brodmann.results import Head
 
-# The gates in force on every bare model, outermost first. Hooks stand only while there are some.
+# The gates in force on every bare model, outermost first. Only `_through` writes here, and puts
+# back what it found; hooks stand only while a model has an entry.
 _in_force: "WeakKeyDictionary[Any, tuple[Tensor, ...]]" = WeakKeyDictionary()
-_hooked: set[int] = set()  # output projections that have a gate now
+
+
+def gates_in_force(model: Any) -> tuple[Tensor, ...]:
+    """The gates that the next forward pass of a bare model goes through, outermost first."""
+    return _in_force.get(model, ())
 
 
 @contextlib.contextmanager
@@ -47,7 +52,7 @@ def head_gates(
     tensors = [_checked(gates if off is None else mask_without(one, off), one) for one in inner]
     with contextlib.ExitStack() as stack:
         for one, tensor in zip(inner, tensors, strict=True):
-            stack.enter_context(_through(one, (*_in_force.get(one, ()), tensor)))
+            stack.enter_context(_through(one, (*gates_in_force(one), tensor)))
         stack.enter_context(without_compilation())
         yield
 
@@ -104,9 +109,9 @@ def _checked(gates: Any, model: Any) -> Tensor:
 @contextlib.contextmanager
 def _through(model: Any, gates: tuple[Tensor, ...]) -> Iterator[None]:
     """Exactly these gates on a bare model, whatever was in force before."""
-    before = _in_force.get(model, ())
+    before = gates_in_force(model)
     restore = _nothing if before else _checkpoints_remember(model)
-    handles, hooked = ([], set()) if before else _hooks(model)
+    handles = [] if before else _hooks(model)
     _in_force[model] = gates
     try:
         yield
@@ -114,28 +119,29 @@ def _through(model: Any, gates: tuple[Tensor, ...]) -> Iterator[None]:
         restore()
         for handle in handles:
             handle.remove()
-        _hooked.difference_update(hooked)
         if before:
             _in_force[model] = before
         else:
             _in_force.pop(model, None)
 
 
-def _hooks(model: Any) -> tuple[list[Any], set[int]]:
+def _hooks(model: Any) -> list[Any]:
     kept = kept_heads(model)
     handles = []
-    hooked: set[int] = set()
     for slot in head_slots(model):
-        if id(slot.output) in _hooked:  # paths of one encoder share layers: one gate each
+        if _has_gate(slot.output):  # paths of one encoder share layers: one gate each
             continue
-        _hooked.add(id(slot.output))
-        hooked.add(id(slot.output))
         place = _CallOfLayer(slot.layers)
         hook = functools.partial(_gate, model, kept, place)
         handles.append(slot.output.register_forward_pre_hook(hook))
         if len(slot.layers) > 1:  # a shared layer counts its calls from the start of every forward
             handles.append(model.register_forward_pre_hook(place.begin))
-    return handles, hooked
+    return handles
+
+
+def _has_gate(output: nn.Module) -> bool:
+    hooks = output._forward_pre_hooks.values()
+    return any(getattr(hook, "func", None) is _gate for hook in hooks)
 
 
 class _CallOfLayer:
@@ -161,7 +167,7 @@ def _gate(
     if not kept[layer]:
         return None  # all its heads were removed for good: nothing comes through
     states = args[0]
-    for gates in _in_force[model]:
+    for gates in gates_in_force(model):
         states = _scaled(states, gates[..., layer, :], kept[layer])
     return (states, *args[1:])
 

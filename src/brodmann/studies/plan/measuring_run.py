@@ -17,6 +17,7 @@ from brodmann.files import read_json, read_log, write_json
 from brodmann.measuring.importance import passes
 from brodmann.pipeline.dissociate import planned_passes
 from brodmann.pipeline.evaluate import judged_splits
+from brodmann.pipeline.run_folder import in_threads
 from brodmann.pipeline.train import build_model, check_methods, tasks_of
 from brodmann.provenance import provenance
 from brodmann.training.events import Report
@@ -72,19 +73,16 @@ def calibrated(
     config: Config, model: Any, tasks: list[Task], report: Report, **changes: Any
 ) -> Any:
     """Some steps of training this model by the configuration's [training], with changes."""
-    import torch
-
     from brodmann.training.calibration import SAMPLES, calibrate
     from brodmann.training.loop import Loop
     from brodmann.training.settings import checked_options
 
-    if config.threads is not None:
-        torch.set_num_threads(config.threads)
     options = config.training.model_dump(exclude={"log_entropy"})
     options |= {"seed": config.seed, "specialize": config.specialize, **changes}
-    loop = Loop(model, tasks, checked_options(options), None, {})
-    report("measuring starts", {"what": "taking some steps", "examples": SAMPLES + 1})
-    return calibrate(loop, lambda items: report("measuring goes on", {"items": items}))
+    with in_threads(config.threads):
+        loop = Loop(model, tasks, checked_options(options), None, {})
+        report("measuring starts", {"what": "taking some steps", "examples": SAMPLES + 1})
+        return calibrate(loop, lambda items: report("measuring goes on", {"items": items}))
 
 
 def plan_of_run(
@@ -165,15 +163,13 @@ def free_space(folder: Path) -> int:
 
 def measured_with(found: Any) -> dict[str, Any]:
     """What a calibration says of memory, and what it was."""
-    import torch
-
     return {
         "memory": {
             "weights": found.bytes_of_weights,
             "activations": found.bytes_of_activations,
             "process": found.bytes_of_process,
         },
-        "calibration": {**asdict(found), "threads": torch.get_num_threads()},
+        "calibration": asdict(found),
         "machine": provenance(),
     }
 
