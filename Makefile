@@ -44,11 +44,13 @@ recipes: $(STAMP)  ## every recipe of the papers' tables and figures with the ti
 test-realdata: $(STAMP)  ## tests on real datasets: BRODMANN_DATA=folder make test-realdata
 	$(BIN)/pytest -q -m realdata
 
-check: $(STAMP)  ## lint, types, import order
+check: $(STAMP)  ## lint, types, import order, dead code, duplicates
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/vulture
+	$(BIN)/python tools/find_duplicates.py src
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix --quiet . ; $(BIN)/ruff format .

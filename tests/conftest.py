@@ -24,6 +24,11 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         terminalreporter.line("no chromium found: `apt-get install chromium`, then again")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Start the longest tests first: one that starts last would keep the others' cores waiting."""
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
 @pytest.fixture(autouse=True, scope="session")
 def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("cache")

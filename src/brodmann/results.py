@@ -11,7 +11,6 @@ import numpy as np
 
 from brodmann.errors import InputError, did_you_mean
 from brodmann.files import Array, read_json, write_json
-from brodmann.text import percent, reasons
 
 Head = tuple[int, int]  # (layer, head), counted from 0
 PARTS = 10  # that importance is summed up over, so that its examples can be redrawn
@@ -245,12 +244,6 @@ class Dissociation:
         short["random"] = [float(np.mean(draws)) if draws else None for draws in self.random]
         short["curve"] = [{k: p[k] for k in ("alpha", "per_task", "mean")} for p in self.curve]
         return short
-
-    def in_words(self) -> str:
-        """D in percent, or why there is none."""
-        if self.mean is None:
-            return f"undefined ({reasons(self.undefined)})"
-        return f"{percent(self.mean)} %"
 
     def to_frame(self) -> Any:
         """A pandas table: a row a task evaluated, a column a task whose heads are off."""

@@ -43,6 +43,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.long
 def test_every_arm_and_seed_in_one_command(study: Path, command: Command) -> None:
     code, out, err = command("compare", study / "study.toml")
     assert (code, err) == (0, "")

@@ -188,7 +188,6 @@ class Twice(Study):
     """The same run with two seeds."""
 
     command = "study"
-    of_runs = True
 
     def runs(self, config: Any) -> dict[str, Any]:
         changes = {"study": None, "output": str(config.folder)}

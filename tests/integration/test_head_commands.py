@@ -69,6 +69,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "runs" / "small"
 
 
+@pytest.mark.long
 def test_run_leaves_map_and_dissociation(trained: Path, command: Command) -> None:
     scores = bm.HeadScores.load(trained / "importance.json")
     assert scores.tasks == ("sentiment", "topic", "similarity") and scores.shape == (3, 4)
@@ -310,6 +311,7 @@ vary = {{ seed = [0, 1] }}
 """
 
 
+@pytest.mark.long
 def test_a_grid_trains_nothing_twice_and_outlives_a_failure(
     tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -58,6 +58,7 @@ def written(folder: Path, text: str = PAIRS) -> Path:
     return path
 
 
+@pytest.mark.long
 def test_unseen_pairs_are_learnt_from_every_start(tmp_path: Path, command: Command) -> None:
     code, out, err = command("meta", written(tmp_path))
     assert code == 0, err
@@ -118,6 +119,7 @@ def test_unseen_pairs_are_learnt_from_every_start(tmp_path: Path, command: Comma
     assert code == 0 and (folder / "meta.jsonl").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on_to_the_same_numbers(tmp_path: Path, command: Command) -> None:
     whole = tmp_path / "whole"
     whole.mkdir()
@@ -254,6 +256,7 @@ def test_other_encoders_learn_new_pairs_too(
     assert code == 0, err
 
 
+@pytest.mark.long
 def test_a_plan_and_then_what_it_took(tmp_path: Path, command: Command) -> None:
     config = written(tmp_path)
     code, out, err = command("plan", config, "--json")
@@ -294,6 +297,7 @@ def test_heads_by_task_and_by_language(tmp_path: Path, command: Command) -> None
     assert "same task, other language" in page and "same language, other task" in page
 
 
+@pytest.mark.slow
 def test_the_rows_of_table_1_in_one_command(tmp_path: Path, command: Command) -> None:
     arms = ["multi", "off_least", "off_random", "random_only", "ticket_share"]
     arms += ["off_least_ticket_share", "off_least_tuned"]

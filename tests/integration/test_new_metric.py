@@ -56,6 +56,7 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(classification.METRICS, "balanced_accuracy", metric)
 
 
+@pytest.mark.slow
 def test_a_new_metric_goes_from_training_to_the_report(
     registered: None, tmp_path: Path, command: Command
 ) -> None:

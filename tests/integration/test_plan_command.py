@@ -48,6 +48,7 @@ def operations(plan: dict[str, Any]) -> list[float]:
     return [sum(cell["operations"].values()) for cell in plan["cells"]]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sampling", ["proportional", "uncertainty"])
 def test_a_plan_and_then_what_it_took(tmp_path: Path, command: Command, sampling: str) -> None:
     config = written(tmp_path, sampling=sampling)

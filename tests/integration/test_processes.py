@@ -17,6 +17,7 @@ Command = Callable[..., tuple[int, str, str]]
 KEEP = ("--set", "keep_checkpoints=true")
 
 
+@pytest.mark.long
 def test_a_killed_run_resumed_gives_the_same_bits(tmp_path: Path) -> None:
     training = 'batch_size = 8\nprecision = "bf16"\ncheckpoint_every = 7\nsampling = "annealed"'
     straight = write(tmp_path, "straight", training=training)
@@ -43,6 +44,7 @@ def test_a_killed_run_resumed_gives_the_same_bits(tmp_path: Path) -> None:
     assert logs[0] == logs[1]
 
 
+@pytest.mark.long
 def test_ctrl_c_saves_and_the_same_command_goes_on(tmp_path: Path) -> None:
     config = write(tmp_path, "stopped", training="batch_size = 8")
     process = start("-m", "brodmann", "train", config)
@@ -56,6 +58,7 @@ def test_ctrl_c_saves_and_the_same_command_goes_on(tmp_path: Path) -> None:
     assert (tmp_path / "runs" / "stopped" / "model").is_dir()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("sampling", "architecture"),
     [
@@ -101,6 +104,7 @@ def test_two_processes_match_one_with_the_doubled_batch(
     assert scores[0] == pytest.approx(scores[1], abs=0.03)
 
 
+@pytest.mark.slow
 def test_two_processes_specialize_like_one(tmp_path: Path) -> None:
     """The same heads on both, and what nobody chose does not move from the switch on."""
     options = 'max_steps = 20\nkeep = "last"\nweight_decay = 0.1\ncheckpoint_every = 10\n'
@@ -142,6 +146,7 @@ def test_two_processes_specialize_like_one(tmp_path: Path) -> None:
         assert before[name][:, rows].equal(after[name][:, rows])
 
 
+@pytest.mark.slow
 def test_processes_that_do_not_find_each_other_are_refused(tmp_path: Path) -> None:
     config = write(tmp_path, "alone")
     code, _, err = finish(
@@ -151,6 +156,7 @@ def test_processes_that_do_not_find_each_other_are_refused(tmp_path: Path) -> No
     assert "brodmann: 2 processes were asked for, but Tried to launch on distributed" in err
 
 
+@pytest.mark.slow
 def test_machines_that_do_not_share_the_run_folder_are_refused(tmp_path: Path) -> None:
     """Each would go on from what it sees: two models whose gradients are averaged."""
     with socket.socket() as free:
@@ -200,6 +206,7 @@ def test_studies_of_many_runs_are_for_one_process(
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.slow
 def test_accelerate_launch_gives_two_processes(tmp_path: Path) -> None:
     """Not with its --cpu, which starts one without a word: by the launcher for several devices."""
     config = write(tmp_path, "launched", training="max_steps = 4")
@@ -210,6 +217,7 @@ def test_accelerate_launch_gives_two_processes(tmp_path: Path) -> None:
     assert "2 processes" in out and (tmp_path / "runs" / "launched" / "model").is_dir()
 
 
+@pytest.mark.long
 def test_the_first_commands_of_the_readme_from_an_empty_folder(tmp_path: Path) -> None:
     """Relative paths, a real shell's stdin, a closed pipe, and bytes that are no text."""
     command = Path(sys.executable).with_name("brodmann")
@@ -297,6 +305,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_the_whole_chain_over_two_processes(tmp_path: Path) -> None:
     """What is measured of one trained model is the same; and the chain runs to its report."""
     import numpy as np
@@ -339,6 +348,7 @@ def test_the_whole_chain_over_two_processes(tmp_path: Path) -> None:
     assert (tmp_path / "runs" / "chain" / "report.html").is_file()
 
 
+@pytest.mark.slow
 def test_two_processes_measure_what_one_does(tmp_path: Path) -> None:
     import numpy as np
 

@@ -108,6 +108,7 @@ def scores(folder: Path) -> dict[str, Any]:
             for row in rows}  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_dead_worker_loses_nothing(tmp_path: Path, command: Command) -> None:
     study = unequal(tmp_path / "ray")
     words = [sys.executable, "-m", "brodmann", "grid", str(study), "--engine", "ray"]
@@ -150,6 +151,7 @@ def test_a_dead_worker_loses_nothing(tmp_path: Path, command: Command) -> None:
     assert code == 0 and out.count("is there") == 12  # nothing is left to do
 
 
+@pytest.mark.long
 def test_ctrl_c_saves_the_cells_that_run(tmp_path: Path) -> None:
     """Not only their last checkpoint: no step is lost."""
     study = written(tmp_path)
@@ -169,6 +171,7 @@ def test_ctrl_c_saves_the_cells_that_run(tmp_path: Path) -> None:
         assert logged_step(cell) <= last_step(cell) < logged_step(cell) + 10  # logged every tenth
 
 
+@pytest.mark.slow
 def test_a_cluster_that_was_started_elsewhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -239,6 +242,7 @@ def own_cluster(home: Path) -> Iterator[tuple[list[str], str]]:
     assert process.returncode == 0
 
 
+@pytest.mark.slow
 def test_a_cluster_of_its_own_listens_on_loopback_alone(tmp_path: Path) -> None:
     with own_cluster(tmp_path) as (listening, _):
         assert len(listening) > 4
@@ -268,6 +272,7 @@ def test_settings_of_the_environment_come_back(monkeypatch: pytest.MonkeyPatch) 
     assert dict(os.environ) == before
 
 
+@pytest.mark.slow
 def test_plain_and_iat_share_their_first_steps(tmp_path: Path, command: Command) -> None:
     """In order and on Ray, to the scores of runs that went all the way alone."""
     cases = (

@@ -323,6 +323,7 @@ def test_the_same_voxels_are_predicted_by_encoders_that_are_alike(
     assert "CNM" in (tmp_path / "runs/study/report.html").read_text("utf-8")
 
 
+@pytest.mark.slow
 def test_encoders_of_single_tasks_are_compared(tmp_path: Path, command: Command) -> None:
     config = tmp_path / "single.toml"
     config.write_text(CONFIG.format(folder=tmp_path, architecture="single"), encoding="utf-8")

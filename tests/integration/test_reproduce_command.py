@@ -462,7 +462,7 @@ def test_a_corpus_that_was_measured_on_stays(
 
     recipe, _ = find("five_single")
     config, base = configured(recipe, "mini", tmp_path, [])
-    monkeypatch.setattr("brodmann.pipeline.train.train", lambda *_: None)
+    monkeypatch.setattr("brodmann.pipeline.train.train", lambda *_, **__: None)
     write_json(tmp_path / "five-tasks" / "grid.json", {"cells": []})
     about = {"name": "wiki.txt", "sentences": 5000, "digest": "x"}
     measured = {"tasks": ["a", "b"], "dse": {"matrix": [], "examples": 1000, "corpus": about}}

@@ -21,6 +21,7 @@ def difference(folder: Path, one: str, other: str) -> float:
     return max(float((ours[name] - theirs[name]).abs().max()) for name in ours)
 
 
+@pytest.mark.slow
 def test_sharded_equals_data_parallel_and_survives_a_kill(tmp_path: Path) -> None:
     model = "dropout = 0.0"
     plain = write(tmp_path, "plain", model=model, training=TRAINING)
@@ -74,6 +75,7 @@ with together():
 """
 
 
+@pytest.mark.long
 def test_each_process_holds_its_half(tmp_path: Path) -> None:
     script = tmp_path / "shares.py"
     script.write_text(SHARES, encoding="utf-8")

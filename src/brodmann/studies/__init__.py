@@ -35,7 +35,6 @@ class Study:
 
     command = "run"  # `brodmann COMMAND CONFIG` runs it
     in_grids = False  # whether a cell of a grid may be one: `run_cell`
-    of_runs = False  # whether it is made of ordinary runs, each of which `run` could do alone
 
     def run(self, config: "Config", base: Path, report: "Report", **options: Any) -> dict[str, Any]:
         """Do what is not done yet; the result. `cache` may hold tasks that were read before."""

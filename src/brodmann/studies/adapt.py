@@ -263,10 +263,6 @@ def _row(tasks: list[Task], scores: dict[str, float]) -> dict[str, Any]:
     return {"examples": {t.name: len(t.splits["train"]) for t in tasks}, "scores": scores}
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:g} %"
-
-
 def _measured(
     config: Config, base: Path, report: Report, cache: TaskCache | None = None
 ) -> dict[str, Any]:

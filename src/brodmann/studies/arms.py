@@ -135,7 +135,6 @@ def planned_arms(config: Config) -> list[Run]:
 
 class Compare(Study):
     command = "compare"
-    of_runs = True
 
     def run(self, config: Config, base: Path, report: Report, **options: Any) -> dict[str, Any]:
         return run_arms(config, base, report, **options)

@@ -137,7 +137,6 @@ def done_cells(folder: Path) -> list[dict[str, Any]]:
 
 class Grid(Study):
     command = "grid"
-    of_runs = True
 
     def run(self, config: Config, base: Path, report: Report, **options: Any) -> dict[str, Any]:
         summary: dict[str, Any] = run_grid(config, base, report, **options)

@@ -29,6 +29,7 @@ def test_a_planted_axis_is_found(axis: int) -> None:
     assert table[AXES[0]]["dissociation"] is None  # not measured
 
 
+@pytest.mark.slow
 def test_random_maps_show_nothing() -> None:
     generator = np.random.default_rng(1)
     small = 0

@@ -124,6 +124,7 @@ def test_three_seeds_and_more_decide() -> None:
     assert against["per_task"]["first"]["over_seeds"] is None
 
 
+@pytest.mark.slow
 def test_exchanging_answers_is_the_permutation_test_of_their_differences() -> None:
     from brodmann.analysis import paired_permutation
 
@@ -136,6 +137,7 @@ def test_exchanging_answers_is_the_permutation_test_of_their_differences() -> No
     assert entry["p"] == pytest.approx(expected, abs=0.015)
 
 
+@pytest.mark.slow
 def test_equal_arms_are_rarely_starred() -> None:
     """Both kinds of metric, one seed each: 5 %, not 7 to 9."""
     found = []

@@ -93,6 +93,7 @@ def test_a_student_equal_to_its_teacher_has_only_the_teachers_entropy(
         assert (losses[1] >= losses[0] - 1e-6).all() and losses[1].sum() > losses[0].sum()
 
 
+@pytest.mark.long
 def test_a_student_learns_from_its_teacher_and_nothing_stays(tmp_path: Path) -> None:
     limit = {"train": 300, "validation": 60, "test": 8}
     names = ("sentiment", "entities")

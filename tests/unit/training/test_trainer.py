@@ -40,6 +40,7 @@ def learnable(count: int = 60) -> list[Any]:
     return [bm.load_task("t", kind="classification", train=rows, validation=rows)]
 
 
+@pytest.mark.long
 def test_it_learns_every_kind_at_once(tasks_of_every_kind: list[Any]) -> None:
     model = build(tasks_of_every_kind)
     before = {
