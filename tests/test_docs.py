@@ -37,7 +37,9 @@ def test_links_and_named_files_are_there(page: Path) -> None:
     for link in re.findall(r"\]\(([^)#:]+)\)", text):
         assert (page.parent / link).exists(), link
     for name in re.findall(
-        r"`((?:data|models|training|pipeline|analysis|reporting)/[a-z_/]+\.py)`", text
+        r"`((?:cli|papers|terminal|studies|pipeline|config|training|reporting|measuring|models"
+        r"|analysis|data)/[a-z_/]+\.(?:py|toml|html))`",
+        text,
     ):
         assert (ROOT / "src" / "brodmann" / name).exists(), name
     for name in re.findall(
