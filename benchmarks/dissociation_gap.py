@@ -6,7 +6,8 @@ SST-2 and QNLI, 2,000 training and 600 validation rows each, MiniLM, 3 epochs, �
 training loop written by hand with torch alone, on the same rows and from the same weights as
 `fit`; the other arms change one thing in it. Every trained model is measured several times: with
 importance from all training rows, from both halves, and from fifths of 400 rows, in float32 and
-in bfloat16. Finished (arm, seed) pairs are read from `--out` and not repeated.
+in bfloat16 (where the processor has it). Finished (arm, seed) pairs are read from `--out` and not
+repeated.
 """
 
 import argparse
@@ -24,9 +25,15 @@ from torch import nn
 
 import brodmann as bm
 
+# What a script of 100 lines does: whatever torch does by itself, and both tasks in turn.
+BARE: dict[str, Any] = {"buckets": False, "clip": None, "decay": 0.01, "order": "turn"}
+BARE |= {"schedule": "constant", "start": "torch"}
 ARMS: dict[str, dict[str, Any]] = {
     "fit": {"loop": False},
     "loop": {},
+    "bare loop": BARE,
+    "loop, constant rate": {"schedule": "constant"},
+    "loop, torch's own start of heads": {"start": "torch"},
     "loop, no clipping, weight decay 0.01": {"clip": None, "decay": 0.01},
     "loop, tasks in turn": {"order": "turn"},
     "loop, batches of any length": {"buckets": False},
@@ -38,6 +45,7 @@ ARMS: dict[str, dict[str, Any]] = {
 }
 PLAIN: dict[str, Any] = {"loop": True, "buckets": True, "clip": 1.0, "decay": 0.0}
 PLAIN |= {"order": "shuffled", "rate": 5e-5, "pooling": "pooler", "epochs": 3, "batch": 32}
+PLAIN |= {"schedule": "linear", "start": "own"}
 PARTS = 10  # of a task's training rows; a draw of importance examples is some of the parts
 MEASURES: dict[str, tuple[str, range]] = {
     "all": ("float32", range(PARTS)),
@@ -101,12 +109,15 @@ def one_run(arm: str, seed: int, data: str, precision: str) -> dict[str, Any]:
             seed=seed,
         )
     model.eval()
+    counts = {"float32": PARTS} | ({"bf16": 5} if model_is_fast_in_bf16() else {})
     parts = {
         how: [importance(model, tasks, part, how) for part in range(count)]
-        for how, count in (("float32", PARTS), ("bf16", 5))
+        for how, count in counts.items()
     }
     measures = []
     for name, (how, chosen) in MEASURES.items():
+        if how not in counts:
+            continue
         values = np.mean([parts[how][part].values for part in chosen], axis=0)
         scores = replace(parts[how][0], values=values)
         found = bm.dissociation(model, tasks, scores, draws=0, resamples=0, precision=precision)
@@ -139,6 +150,9 @@ def train_by_hand(
     rows = {task.name: encoded_rows(model, task) for task in tasks}
     generator = np.random.default_rng(seed + 100)
     torch.manual_seed(seed)
+    if settings["start"] == "torch":
+        for head in heads.values():
+            head.reset_parameters()
     trained = [*bert.parameters(), *(p for head in heads.values() for p in head.parameters())]
     optimizer = torch.optim.AdamW(trained, lr=settings["rate"], weight_decay=settings["decay"])
     plan: list[tuple[str, Any]] = []
@@ -155,7 +169,8 @@ def train_by_hand(
     for step, (name, items) in enumerate(plan):
         left = (len(plan) - step) / (len(plan) - rising)
         for group in optimizer.param_groups:
-            group["lr"] = settings["rate"] * ((step + 1) / rising if step < rising else left)
+            share = (step + 1) / rising if step < rising else left
+            group["lr"] = settings["rate"] * (1.0 if settings["schedule"] == "constant" else share)
         inputs, labels = padded([rows[name][item] for item in items])
         with torch.autocast("cpu", torch.bfloat16, enabled=low):
             states = bert(**inputs)
@@ -217,8 +232,9 @@ def print_table(results: list[dict[str, Any]]) -> None:
     for arm in ARMS:
         runs = [r for r in results if r["arm"] == arm]
         cells = []
-        for place in range(len(MEASURES)):
-            values = [100 * run["measures"][place]["D"] for run in runs]
+        for name in MEASURES:
+            found = [m for run in runs for m in run["measures"] if m["importance"] == name]
+            values = [100 * one["D"] for one in found]
             spread = f" ± {np.std(values, ddof=1):.1f}" if len(values) > 1 else ""
             cells.append(f"{np.mean(values):.1f}{spread}" if values else "–")
         if runs:

@@ -16,7 +16,7 @@ from brodmann.files import write_json
 from brodmann.papers.readers import READERS
 from brodmann.papers.recipes import PAPERS, find, index, missing, recipes
 from brodmann.papers.reproduce import configured, titles_of
-from brodmann.papers.tables import as_blocks, as_markdown, described
+from brodmann.papers.tables import Origin, as_blocks, as_markdown, described
 from brodmann.pipeline.train import check_methods
 from brodmann.reporting.blocks import Table
 from brodmann.reporting.record import Study, read_record
@@ -118,19 +118,8 @@ def test_differences_and_the_table(tmp_path: Path) -> None:
     config, _ = configured(recipe, "mini", tmp_path, [])
     first, *_, last = view.paper
     ours = {first: {"average": 76.0, "task σ": 7.0}, last: {"average": None}}
-    document = described(
-        view,
-        recipe,
-        "mini",
-        ours,
-        configuration=config.portable(),
-        runs={"one run": "abc"},
-        machine={},
-        changes=[],
-        failed=[],
-        weak={},
-        data=[],
-    )
+    origin = Origin("mini", config.portable(), machine={}, changes=[], failed=[], data=[])
+    document = described(view, recipe, ours, origin, runs={"one run": "abc"}, weak={})
     assert document["differences"] == {
         first: {"average": pytest.approx(-4.61), "task σ": pytest.approx(-7.41)}
     }

@@ -5,6 +5,8 @@ keyword: configuration and Python share its defaults, its bounds and its answers
 """
 
 import difflib
+import itertools
+import re
 import tomllib
 import types
 import typing
@@ -18,6 +20,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from brodmann.errors import InputError, did_you_mean
 
 DEEPEST = 50  # tables in tables
+_QUOTED = re.compile(  # strings and comments of TOML
+    r'"""(?:\\.|[^\\])*?"""|\'{3}.*?\'{3}|"(?:\\.|[^"\\\n])*"|\'[^\'\n]*\'|#[^\n]*', re.DOTALL
+)
 PositiveInt = Annotated[int, Field(gt=0, le=10**9)]
 PositiveFloat = Annotated[float, Field(gt=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -70,10 +75,11 @@ def _plain(value: Any) -> Any:
 
 def parse_toml(text: str) -> dict[str, Any]:
     """TOML as a dict; whatever is wrong with it is a ValueError."""
-    try:
-        return tomllib.loads(text)
-    except RecursionError:
-        raise ValueError("tables or lists are nested too deeply") from None
+    # tomllib recurses, and how deep it may go depends on what else the process has loaded.
+    brackets = (1 if b in "[{" else -1 for b in re.findall(r"[\[{}\]]", _QUOTED.sub("", text)))
+    if max(itertools.accumulate(brackets), default=0) > DEEPEST:
+        raise ValueError("tables or lists are nested too deeply")
+    return tomllib.loads(text)
 
 
 def read_settings(path: Path) -> dict[str, Any]:
