@@ -22,8 +22,6 @@ from brodmann.analysis.statistics import (
     percentile_interval,
     random_draw_p_value,
 )
-from brodmann.data.kinds import KINDS, every_score, outcomes, resampled_scores
-from brodmann.measuring.iap import random_heads
 
 TASKS = ["MNLI", "QQP", "QNLI", "AG", "SST-2"]
 # SPEC Table 3: rows are the task whose heads are off, columns the task that is evaluated.
@@ -262,16 +260,6 @@ def test_scores_survive_saving(tmp_path: Any) -> None:
         bm.HeadScores(("a",), [[[float("nan")]]])
 
 
-def test_random_heads_follow_the_global_rule() -> None:
-    scores = bm.HeadScores(("a",), np.random.rand(1, 4, 5), {}, ((0, 0),))
-    draws = random_heads(scores, 0.3, 50, seed=1)
-    assert {len(set(draw)) for draw in draws} == {5}
-    assert all((0, 0) not in draw for draw in draws) and len(set(map(tuple, draws))) > 40
-    per_layer = np.array(heads_per_layer(draws, 4))
-    assert per_layer.min() == 0  # no layer is spared or favoured
-    assert draws == random_heads(scores, 0.3, 50, seed=1)
-
-
 def test_the_interval_is_scipys_on_the_same_resamples() -> None:
     from scipy.stats import bootstrap
 
@@ -304,137 +292,3 @@ def test_p_value_against_random_draws() -> None:
     assert random_draw_p_value(0.1, np.linspace(0.2, 1, 20)) == pytest.approx(1 / 21)
     assert random_draw_p_value(0.2, np.linspace(0.2, 1, 20)) == pytest.approx(2 / 21)
     assert random_draw_p_value(0.1, np.ones(19)) is None
-
-
-@pytest.mark.parametrize("place", range(7))
-def test_outcomes_give_every_metric_and_every_resample(
-    place: int, tasks_of_every_kind: list[Any]
-) -> None:
-    from dataclasses import replace
-
-    task = tasks_of_every_kind[place]
-    kind, examples = KINDS[task.spec.kind], task.splits["train"]
-    guesses = _some_guesses(task)
-    weights = bootstrap_weights(len(examples), 20, seed=0)
-    for metric in kind.METRICS:
-        if metric == "exact_match" and task.spec.kind == "classification":
-            continue  # only where examples come in sets: below
-        spec = replace(task.spec, metric=metric)
-        values = outcomes(guesses, examples, spec)
-        whole = resampled_scores(values, np.ones((1, len(examples))), spec)[0]
-        assert whole == pytest.approx(every_score(guesses, examples, spec)[metric], abs=1e-9), (
-            metric
-        )
-        for row, score in zip(weights, resampled_scores(values, weights, spec), strict=True):
-            drawn = np.repeat(np.arange(len(examples)), row.astype(int))
-            again = every_score([guesses[i] for i in drawn], [examples[i] for i in drawn], spec)
-            assert score == pytest.approx(again[metric], abs=1e-9), metric
-
-
-def test_outcomes_of_sets_are_drawn_as_whole_sets() -> None:
-    """MultiRC: the resampled unit is a question with all its answers."""
-    from dataclasses import replace
-
-    rows = [{"text": f"t {i}", "label": i % 2, "set": f"q{i // 3}"} for i in range(24)]
-    task = bm.load_task("q", kind="classification", train=rows, validation=rows, set="set")
-    examples = task.splits["train"]
-    guesses = [
-        {"label": str(example["label"] ^ (i % 5 == 0))} for i, example in enumerate(examples)
-    ]
-    weights = bootstrap_weights(8, 20, seed=0)
-    for metric in KINDS["classification"].METRICS:
-        spec = replace(task.spec, metric=metric)
-        values = outcomes(guesses, examples, spec)
-        assert len(values) == 8
-        for row, score in zip(weights, resampled_scores(values, weights, spec), strict=True):
-            drawn = [
-                (3 * q + i, copy)
-                for q, times in enumerate(row.astype(int))
-                for copy in range(times)
-                for i in range(3)
-            ]
-            again = every_score(
-                [guesses[i] for i, _ in drawn],
-                [{**examples[i], "set": (examples[i]["set"], copy)} for i, copy in drawn],
-                spec,
-            )
-            assert score == pytest.approx(again[metric], abs=1e-9), metric
-
-
-def _some_guesses(task: Any) -> list[dict[str, Any]]:
-    """Right, wrong and half-right answers."""
-    found = []
-    for place, example in enumerate(task.splits["train"]):
-        off = place % 3 == 0
-        if task.spec.kind == "classification":
-            found.append({"label": task.spec.label_list[example["label"] ^ off]})
-        elif task.spec.kind == "multilabel":
-            kept = [n for n, on in zip(task.spec.label_list, example["label"], strict=True) if on]
-            found.append({"labels": kept[:1] if off else kept})
-        elif task.spec.kind == "regression":
-            found.append({"value": example["label"] + (place % 5) * (-1) ** place})
-        elif task.spec.kind == "choice":
-            found.append({"choice": example["label"] ^ off})
-        elif task.spec.kind == "span":
-            words = example["answers"][0][0] if example["answers"] else ""
-            found.append({"answer": "the cat" if off else words})
-        else:
-            tags = [task.spec.label_list[tag] for tag in example["tags"]]
-            found.append({"tags": ["O", *tags[1:2], *tags[2:]] if not off else tags[::-1]})
-    return found
-
-
-def test_a_whole_dissociation(tasks_of_every_kind: list[Any], tmp_path: Any) -> None:
-    tasks = [tasks_of_every_kind[0], tasks_of_every_kind[3], tasks_of_every_kind[6]]
-    model = bm.MultiTaskModel.from_pretrained("builtin:tiny", tasks)
-    bm.fit(model, tasks, epochs=2, learning_rate=1e-3, batch_size=8)
-    scores = bm.head_importance(model, tasks)
-    read: list[int] = []
-    result = bm.dissociation(
-        model, tasks, scores, alpha=0.25, curve=[0.5], draws=20, resamples=50,
-        progress=read.append, outcomes_file=tmp_path / "outcomes.npz",
-    )  # fmt: skip
-    from brodmann.measuring.iap import forward_passes
-
-    passes = forward_passes(3, shares=2, draws=20, redraws=None, exchanges=None)
-    assert sum(read) <= passes * 24
-    assert result.settings["redraws"] == 5 and result.settings["exchanges"] == 3
-    if result.mean is not None:
-        assert result.null is not None and 0 < result.null["p"] <= 1
-    plain = bm.evaluate(model, tasks)
-    assert result.base == pytest.approx([plain[t.name].scores[t.spec.metric] for t in tasks])
-    with bm.head_gates(model, off=scores.top(0.25, tasks[1].name)):
-        gated = bm.evaluate(model, tasks)
-    assert [row[1] for row in result.performance] == pytest.approx(
-        [gated[t.name].scores[t.spec.metric] for t in tasks]
-    )
-    assert [point["alpha"] for point in result.curve] == [0.25, 0.5]
-    assert [sum(layers) for layers in result.heads_per_layer] == [3, 3, 3]
-    assert result.layer_spread == pytest.approx(np.std(result.heads_per_layer, axis=0))
-    assert result.curve[0]["performance"] == result.performance
-    expected = dissociation_scores(result.performance, result.base)
-    assert result.per_task == expected.per_task
-    for name, reason in result.undefined.items():
-        assert "base score" in reason and result.per_task[result.tasks.index(name)] is None
-    with np.load(tmp_path / "outcomes.npz", allow_pickle=False) as file:
-        assert set(file.files) >= {"single|base", "tag|0.5/value", "value|random/19"}
-    result.save(tmp_path / "dissociation.json")
-    assert bm.Dissociation.load(tmp_path / "dissociation.json") == result
-    frame = result.to_frame()
-    assert list(frame.columns)[-3:] == ["base", "random", "D"]
-    with pytest.raises(bm.InputError, match=r"alpha = 0\.01 of 12 heads is less than one head"):
-        bm.dissociation(model, tasks, scores, alpha=0.01)
-
-
-def test_errors_are_no_metric_to_dissociate(tasks_of_every_kind: list[Any]) -> None:
-    from dataclasses import replace
-
-    tasks = [tasks_of_every_kind[0], tasks_of_every_kind[3]]
-    tasks[1] = replace(tasks[1], spec=replace(tasks[1].spec, metric="mean_squared_error"))
-    model = bm.MultiTaskModel.from_pretrained("builtin:tiny", tasks)
-    scores = bm.head_importance(model, tasks, examples=4)
-    result = bm.dissociation(model, tasks, scores, draws=0, resamples=0)
-    assert result.undefined["value"] == "lower is better for its metric mean_squared_error"
-    assert result.per_task[1] is None and result.verdicts[0][1] == "undefined"
-    assert result.mean is None and result.intervals["mean"] is None and result.null is None
-    assert result.curve[0]["mean"] is None
