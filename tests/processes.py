@@ -7,9 +7,6 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
-
-from safetensors.torch import load_file
 
 CONFIG = """
 name = "{name}"
@@ -74,7 +71,3 @@ def wait_for_line(log: Path, step: int, process: subprocess.Popen[str]) -> None:
     """Until the log has reached `step`; the run logs every tenth step."""
     line = f'"step": {step},'
     wait_until(lambda: log.is_file() and line in log.read_text(encoding="utf-8"), process)
-
-
-def weights(folder: Path, name: str) -> dict[str, Any]:
-    return load_file(folder / "runs" / name / "model" / "model.safetensors")

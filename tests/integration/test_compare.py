@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from safetensors.torch import load_file
+from tests.checkers import assert_same_bits
 
 from brodmann.models.backbone.precision import computed_in
 
@@ -81,11 +81,7 @@ def test_every_arm_and_seed_in_one_command(study: Path, command: Command) -> Non
     text = (study / "runs/arms/iat-seed0/config.toml").read_text("utf-8")
     alone.write_text(text.replace('name = "iat-seed0"', 'name = "alone"'), encoding="utf-8")
     assert command("train", alone)[0] == 0
-    ours, theirs = (
-        load_file(study / "runs" / "arms" / name / "model" / "model.safetensors")
-        for name in ("iat-seed0", "alone")
-    )
-    assert all(ours[name].equal(theirs[name]) for name in ours)
+    assert_same_bits(study / "runs/arms/iat-seed0", study / "runs/arms/alone")
 
     # A second time nothing is trained again.
     before = (study / "runs/arms/multi-seed0/model/model.safetensors").stat().st_mtime_ns

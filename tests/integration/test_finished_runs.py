@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from safetensors.torch import load_file
+from tests.checkers import assert_same_bits, weights
 
 Command = Callable[..., tuple[int, str, str]]
 CONFIG = """
@@ -71,16 +71,14 @@ def test_a_missing_file_is_made_again_from_the_checkpoint(
 ) -> None:
     folder = tmp_path / "runs" / "small"
     assert command("run", config, "--set", "keep_checkpoints=true")[0] == 0
-    before = load_file(folder / "model" / "model.safetensors")
+    before = weights(folder)
     metrics = (folder / "metrics.json").read_bytes()
     (folder / "model" / name).unlink()
     code, out, err = command("run", config, "--set", "keep_checkpoints=true")
     assert (code, err) == (0, "")
     note = f"note: {folder}/model: {damage}: rebuilding the model from its last checkpoint\n"
     assert note in out and "already trained" not in out
-    after = load_file(folder / "model" / "model.safetensors")
-    assert before.keys() == after.keys()
-    assert all(before[key].equal(after[key]) for key in before)
+    assert_same_bits(before, folder)
     assert (folder / "metrics.json").read_bytes() == metrics
     code, out, _ = command("run", config)
     assert code == 0 and "already trained" in out

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from safetensors.torch import load_file
+from tests.checkers import assert_keeps_bits, assert_same_bits
 
 from brodmann.training.meta.unseen import Adapter, DivergedError
 
@@ -139,11 +140,7 @@ def test_a_killed_run_goes_on_to_the_same_numbers(tmp_path: Path, command: Comma
     process.wait()
     assert not (tmp_path / "runs" / "meta" / "meta.json").is_file()
     assert command("meta", killed)[0] == 0
-    first, second = (
-        load_file(folder / "runs" / "meta" / "model" / "model.safetensors")
-        for folder in (whole, tmp_path)
-    )
-    assert all((first[name] == second[name]).all() for name in first)
+    assert_same_bits(whole / "runs/meta", tmp_path / "runs/meta")
     rows = [(folder / "runs" / "meta" / "meta.jsonl").read_text() for folder in (whole, tmp_path)]
     assert rows[0] == rows[1]
 
@@ -312,7 +309,7 @@ def test_the_rows_of_table_1_in_one_command(tmp_path: Path, command: Command) ->
     multi, off = (load_file(folder / f"{arm}-seed0/model/model.safetensors") for arm in arms[:2])
     mask = off.pop("gates.mask")
     assert int((mask == 0).sum()) == 3
-    assert all((multi[name] == value).all() for name, value in off.items())  # only switched off
+    assert_keeps_bits(off, multi)  # only switched off
     tuned = load_file(folder / "off_least_tuned-seed0/model/model.safetensors")
     assert (tuned["gates.mask"] == mask).all()
     assert any((multi[name] != tuned[name]).any() for name in multi)

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 from safetensors.torch import load_file
-from tests.processes import finish, start, wait_for_line, weights, write
+from tests.checkers import assert_same_bits, weights
+from tests.processes import finish, start, wait_for_line, write
 
 Command = Callable[..., tuple[int, str, str]]
 KEEP = ("--set", "keep_checkpoints=true")
@@ -31,9 +32,7 @@ def test_a_killed_run_resumed_gives_the_same_bits(tmp_path: Path) -> None:
     code, out, err = finish("-m", "brodmann", "train", killed)
     assert code == 0, err
     assert "going on from step" in out
-    ours, theirs = weights(tmp_path, "straight"), weights(tmp_path, "killed")
-    assert ours.keys() == theirs.keys()
-    assert all(ours[name].equal(theirs[name]) for name in ours)
+    assert_same_bits(tmp_path / "runs" / "straight", tmp_path / "runs" / "killed")
     logs = [
         [
             {k: v for k, v in json.loads(line).items() if k not in ("seconds", "memory")}
@@ -84,7 +83,7 @@ def test_two_processes_match_one_with_the_doubled_batch(
     assert {path.name for path in state.glob("random-*")} == {
         "random-0.safetensors", "random-1.safetensors",
     }  # fmt: skip
-    ours, theirs = weights(tmp_path, "one"), weights(tmp_path, "two")
+    ours, theirs = (weights(tmp_path / "runs" / name) for name in ("one", "two"))
     for name in ours:
         assert (ours[name] - theirs[name]).abs().max() < 2e-3, name  # 20 Adam steps of 1e-3
     close = sum((ours[n] - theirs[n]).abs().sum() for n in ours) / sum(
@@ -123,7 +122,7 @@ def test_two_processes_specialize_like_one(tmp_path: Path) -> None:
         lines = (tmp_path / "runs" / name / "log.jsonl").read_text(encoding="utf-8").splitlines()
         chosen.append(next(e for e in map(json.loads, lines) if "heads" in e))
     assert chosen[0] == chosen[1] and chosen[0]["step"] == 10
-    ours, theirs = weights(tmp_path, "one"), weights(tmp_path, "two")
+    ours, theirs = (weights(tmp_path / "runs" / name) for name in ("one", "two"))
     assert max((ours[n] - theirs[n]).abs().max() for n in ours) < 2e-3
     folder = tmp_path / "runs" / "two" / "checkpoints" / "step-00000010"
     before = load_file(folder / "model.safetensors")

@@ -19,7 +19,7 @@ def arrays(encoded: Encoded) -> dict[str, Any]:
     return {name: value for name, value in found.items() if name not in ("labels", "places")}
 
 
-def assert_same_bits(one: Encoded, other: Encoded) -> None:
+def assert_same_encoding(one: Encoded, other: Encoded) -> None:
     ours, theirs = arrays(one), arrays(other)
     assert list(ours) == list(theirs)
     for name, value in ours.items():
@@ -49,7 +49,7 @@ def test_pieces_give_the_same_bits(
         with monkeypatch.context() as patch:
             patch.setattr(encoding, "PIECE_ROWS", limits[0])
             patch.setattr(encoding, "PIECE_CHARACTERS", limits[1])
-            assert_same_bits(tiny_model.encode(task.spec, examples, cache=False), whole)
+            assert_same_encoding(tiny_model.encode(task.spec, examples, cache=False), whole)
 
 
 def test_pieces_have_few_rows_and_characters(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,7 +91,7 @@ def test_a_damaged_cache_is_made_anew(
     good = path.read_bytes()
     path.write_bytes(DAMAGES[damage](good))
     assert path.read_bytes() != good
-    assert_same_bits(tiny_model.encode(task.spec, task.splits["train"]), whole)
+    assert_same_encoding(tiny_model.encode(task.spec, task.splits["train"]), whole)
     assert path.read_bytes() == good
 
 
@@ -106,8 +106,8 @@ def test_a_cache_that_cannot_be_written_is_left_out(
     blocked = tmp_path / "file"
     blocked.write_text("not a folder")
     monkeypatch.setenv("BRODMANN_CACHE", str(blocked))
-    assert_same_bits(tiny_model.encode(task.spec, task.splits["train"]), whole)
-    assert_same_bits(tiny_model.encode(task.spec, task.splits["validation"]), _validation(task))
+    assert_same_encoding(tiny_model.encode(task.spec, task.splits["train"]), whole)
+    assert_same_encoding(tiny_model.encode(task.spec, task.splits["validation"]), _validation(task))
     expected = (
         f"{blocked / 'tokens'}: tokenised texts cannot be kept there (Not a directory): going on "
         "without; BRODMANN_CACHE names another folder"

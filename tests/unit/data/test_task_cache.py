@@ -36,8 +36,8 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-def same(one: Any, other: Any) -> bool:
-    return bool(one.fingerprint() == other.fingerprint() and one.notes == other.notes)
+def assert_same_task(one: Any, other: Any) -> None:
+    assert one.fingerprint() == other.fingerprint() and one.notes == other.notes
 
 
 @pytest.mark.parametrize(
@@ -58,8 +58,9 @@ def test_the_second_time_is_a_copy_of_the_first_and_reads_nothing(
     first = cache.load([entry], base=base, seed=3)[0]
     count = len(reads)
     second = cache.load([entry], base=base, seed=3)[0]
-    assert same(first, second) and len(reads) == count <= 1
-    assert same(first, bm.load_tasks([entry], base=base, seed=3)[0])
+    assert_same_task(first, second)
+    assert len(reads) == count <= 1
+    assert_same_task(first, bm.load_tasks([entry], base=base, seed=3)[0])
 
 
 def test_what_one_run_does_to_its_tasks_the_next_does_not_see(base: Path) -> None:
@@ -87,7 +88,7 @@ def test_only_the_same_description_base_and_seed_share(base: Path, reads: list[s
     ):
         found = cache.load([entry], base=base, seed=seed)[0]
         assert len(reads) == count
-        assert same(found, bm.load_tasks([entry], base=base, seed=seed)[0])
+        assert_same_task(found, bm.load_tasks([entry], base=base, seed=seed)[0])
         reads.pop()
     elsewhere = base / "elsewhere"
     elsewhere.mkdir()

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tests.checkers import assert_same_bits
 from tests.families import padded_inputs, tiny
 
 import brodmann as bm
@@ -500,8 +501,7 @@ def test_zero_shot_scores_every_start_and_changes_nothing(two_tasks: list[Any]) 
     assert told[0] != told[1] and told[1] != told[2] and told[0] != told[2]
     copied = bm.zero_shot(model, second, head="like")
     assert list(copied) == [first.name] and "accuracy" in copied[first.name]
-    assert model.state_dict().keys() == before.keys()
-    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert_same_bits(model, before)
     with pytest.raises(bm.InputError, match="needs a new one"):
         bm.zero_shot(model, first)
 
@@ -510,6 +510,7 @@ def test_zero_shot_scores_every_start_and_changes_nothing(two_tasks: list[Any]) 
 def test_a_small_scale_shows_under_bf16(module: str) -> None:
     """Steps of bfloat16 near 1 are 1/128: γ = 0.003 must not round away, nor only half of it."""
     import torch
+from tests.checkers import assert_same_bits
 
     from brodmann.models.encoders.conditional import (
         ConditionalAlignment,

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tests.checkers import assert_same_bits
 from tests.families import shaken
 from torch import nn
 
@@ -61,13 +62,11 @@ def test_saving_keeps_every_bit(name: str, tasks: list[Any], tmp_path: Path) -> 
     model = build(name, tasks)
     model.save_pretrained(tmp_path / "model")
     again = bm.MultiTaskModel.from_pretrained(tmp_path / "model").eval()
-    ours, theirs = model.state_dict(), again.state_dict()
-    assert list(ours) == list(theirs)
-    assert all(torch.equal(ours[key], theirs[key]) for key in ours)
+    assert list(model.state_dict()) == list(again.state_dict())
+    assert_same_bits(model, again)
     batch = batch_of(model, tasks)
     with torch.no_grad():
-        for one, other in zip(model(batch).logits, again(batch).logits, strict=True):
-            assert torch.equal(one, other)
+        assert_same_bits(model(batch).logits, again(batch).logits)
 
 
 @every_architecture
@@ -80,7 +79,7 @@ def test_a_new_task_leaves_the_others_as_they_are(name: str, tasks: list[Any]) -
         model.add_task(new, like=known[0].name)
         after = model(batch).logits
         answers = model(batch_of(model, [new])).logits[0]
-    assert all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
+    assert_same_bits(before, after)
     assert torch.isfinite(answers).all()
     assert bool(model.encoder.task_parameters(new.name)) == ARCHITECTURES[name].task_parts
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 import transformers as tf
+from tests.checkers import assert_same_bits, weights
 from tests.families import CONFIGS, padded_inputs, tiny
 
 import brodmann as bm
@@ -291,7 +292,7 @@ def test_measuring_leaves_no_trace(tasks_of_every_kind: list[Any]) -> None:
     model = bm.MultiTaskModel.from_pretrained("builtin:tiny", tasks_of_every_kind, freeze=0.4)
     model.train()
     model.heads.eval()
-    before = {k: v.clone() for k, v in model.state_dict().items()}
+    before = weights(model)
     asking = [p.requires_grad for p in model.parameters()]
     random = torch.get_rng_state()
     for estimator in ("gradient", "leave_one_out", "integrated_gradients"):
@@ -300,7 +301,7 @@ def test_measuring_leaves_no_trace(tasks_of_every_kind: list[Any]) -> None:
     assert model.encoder.training and not model.heads.training
     assert asking == [p.requires_grad for p in model.parameters()]
     assert all(p.grad is None for p in model.parameters())
-    assert all(torch.equal(v, before[k]) for k, v in model.state_dict().items())
+    assert_same_bits(model, before)
     assert not any(m._forward_pre_hooks for m in model.modules())
 
 

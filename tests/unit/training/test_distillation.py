@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tests.checkers import assert_keeps_bits, assert_same_bits, weights
 from tests.families import shaken
 
 import brodmann as bm
@@ -100,7 +101,7 @@ def test_a_student_learns_from_its_teacher_and_nothing_stays(tmp_path: Path) -> 
     tasks = bm.load_tasks([{"use": f"builtin/{name}", "limit": limit} for name in names])
     large = bm.MultiTaskModel.from_pretrained("builtin:tiny", tasks)
     bm.fit(large, tasks, epochs=4, learning_rate=2e-3, batch_size=16)
-    before = {name: value.clone() for name, value in large.state_dict().items()}
+    before = weights(large)
     options: Any = {"learning_rate": 2e-3, "batch_size": 16}
     sizes = {"num_hidden_layers": 2, "hidden_size": 48, "intermediate_size": 64}
     small = bm.distill(large, tasks, sizes, layer_epochs=2, prediction_epochs=4, **options)
@@ -144,8 +145,7 @@ def test_a_stopped_distillation_goes_on_with_the_same_bits(
         with pytest.raises(bm.errors.Interrupted):
             bm.distill(large, tasks_of_every_kind, SMALL, folder=folder, report=stop, **sizes)
         again = bm.distill(large, tasks_of_every_kind, SMALL, folder=folder, **sizes)
-        ours, theirs = straight.state_dict(), again.state_dict()
-        assert all(value.equal(theirs[name]) for name, value in ours.items())
+        assert_same_bits(straight, again)
 
 
 def test_a_student_of_equal_width_begins_with_its_teachers_layers(
@@ -237,13 +237,13 @@ def test_a_student_begins_with_the_weights_of_a_checkpoint(
     expected = start.bare_models()[0].state_dict()
     assert len(small.bare_models()) == (1 if architecture == "shared" else 2)
     for bare in small.bare_models():
-        assert all(value.equal(expected[name]) for name, value in bare.state_dict().items())
-    before = {name: value.clone() for name, value in large.state_dict().items()}
+        assert_keeps_bits(bare, expected)
+    before = weights(large)
     learnt = bm.distill(
         large, tasks, str(tmp_path / "start"), layer_epochs=2, prediction_epochs=1,
         batch_size=8, learning_rate=1e-3, keep="last",
     )  # fmt: skip
-    assert all(value.equal(before[name]) for name, value in large.state_dict().items())
+    assert_same_bits(large, before)
     for bare in (*learnt.bare_models(), *large.bare_models()):
         assert bare.config._attn_implementation == "sdpa" and not bare.config.output_attentions
         assert not bare.config.output_hidden_states

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.checkers import assert_same_bits, weights
 from torch import Tensor
 
 import brodmann as bm
@@ -22,14 +23,6 @@ LAYERS, SIZE = 3, 16  # of builtin:tiny, and the size of a head
 
 def build(tasks: list[Any], **options: Any) -> Any:
     return bm.MultiTaskModel.from_pretrained("builtin:tiny", tasks, **options)
-
-
-def weights(model: Any) -> dict[str, Tensor]:
-    return {name: value.clone() for name, value in model.state_dict().items()}
-
-
-def same(one: dict[str, Tensor], two: dict[str, Tensor]) -> bool:
-    return one.keys() == two.keys() and all(one[name].equal(two[name]) for name in one)
 
 
 class Loop:
@@ -217,7 +210,8 @@ def test_all_heads_or_no_steps_are_plain_training_to_the_bit(
     plain, special = build(tasks_of_every_kind), build(tasks_of_every_kind)
     bm.fit(plain, tasks_of_every_kind, **OPTIONS)
     progress = bm.fit(special, tasks_of_every_kind, specialize=specialize, **OPTIONS)
-    assert same(weights(plain), weights(special)) and not progress.methods
+    assert_same_bits(plain, special)
+    assert not progress.methods
 
 
 @pytest.mark.parametrize("stop_at", [3, 6, 7, 9])
@@ -238,7 +232,7 @@ def test_a_run_stopped_before_at_and_after_the_switch_goes_on_with_the_same_bits
                report=stop, **options)  # fmt: skip
     again = build(tasks_of_every_kind)
     rest = bm.fit(again, tasks_of_every_kind, folder=tmp_path / "b", **options)
-    assert same(weights(straight), weights(again))
+    assert_same_bits(straight, again)
     assert whole.evaluations == rest.evaluations
     assert {n: list(map(tuple, h)) for n, h in rest.methods["specialize"].items()} == whole.methods[
         "specialize"
@@ -263,7 +257,7 @@ def test_a_branch_shares_the_steps_before_the_switch(
         report=lambda event, facts: steps.append(facts["step"]) if event == "step" else None,
     )  # fmt: skip
     assert steps == [7, 8, 9, 10]
-    assert same(weights(straight), weights(branched))
+    assert_same_bits(straight, branched)
     notes: list[str] = []
     steps.clear()
 

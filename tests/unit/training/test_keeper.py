@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.checkers import assert_same_bits
 
 import brodmann as bm
 from brodmann.training.checkpoints.keeper import Keeper
@@ -114,7 +115,7 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_taken(
     damage(tmp_path / "run" / "checkpoints" / NEWEST / name)
     again, said = trained(tmp_path / "run")
     assert said == [f"checkpoint {NEWEST} is damaged ({reason}): {BEFORE}"]
-    assert all(torch.equal(straight[key], again[key]) for key in straight)
+    assert_same_bits(straight, again)
 
 
 @pytest.mark.parametrize(
@@ -137,7 +138,7 @@ def test_damaged_best_weights_are_never_taken(
         f"checkpoint {step} is damaged ({name} {reason}): {then}"
         for (step, name), then in zip(names.items(), (BEFORE, BEGIN), strict=True)
     ]
-    assert all(torch.equal(straight[key], again[key]) for key in straight)
+    assert_same_bits(straight, again)
 
 
 def test_best_weights_that_are_damaged_during_the_run(
@@ -165,7 +166,7 @@ def test_best_weights_that_are_damaged_during_the_run(
         "checkpoint"
     )
     again, _ = trained(tmp_path / "run")
-    assert all(torch.equal(straight[key], again[key]) for key in straight)
+    assert_same_bits(straight, again)
 
 
 def logged(folder: Path) -> list[tuple[int, tuple[str, ...]]]:

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tests.checkers import assert_same_bits, weights
 from torch.func import functional_call
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
@@ -79,14 +80,14 @@ def test_a_tiny_transformer_by_finite_differences(
     start = dict(model.named_parameters())
     still = [name for name in start if name.startswith("gates.")]
     assert bool(still) == bool(gates)
-    before = {name: value.clone() for name, value in start.items()}
+    before = weights(start)
     exact, first_order = (
         outer_gradients(
             loss, start, support, query, algorithm=algorithm, steps=2, rate=0.5, still=still
         )[0]
         for algorithm in ("maml", "fomaml")
     )
-    assert all(torch.equal(start[name], before[name]) for name in start)
+    assert_same_bits(start, before)
 
     def after(name: str, way: torch.Tensor, size: float) -> float:
         moved = {**start, name: (start[name] + size * way).detach().requires_grad_()}

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.checkers import assert_other_bits, assert_same_bits, weights
 
 import brodmann as bm
 from brodmann.data.loading import load_tasks
@@ -34,14 +35,6 @@ def pairs(*names: str, train: int = 60) -> list[Any]:
 
 def tiny(tasks: list[Any], **options: Any) -> Any:
     return bm.MultiTaskModel.from_pretrained("builtin:tiny", tasks, **options)
-
-
-def weights(model: Any) -> dict[str, torch.Tensor]:
-    return {name: value.detach().clone() for name, value in model.state_dict().items()}
-
-
-def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
-    return all(torch.equal(one[name], other[name]) for name in one)
 
 
 @pytest.mark.parametrize("algorithm", ["fomaml", "maml", "reptile"])
@@ -73,7 +66,7 @@ def test_a_step_is_the_mean_of_the_pairs_gradients(algorithm: str) -> None:
         )
         for name, gradient in found.items():
             expected[name] = expected.get(name, 0) + gradient / 2
-    assert same(weights(model), before)  # adaptation leaves the start as it was
+    assert_same_bits(model, before)  # adaptation leaves the start as it was
     loop.step(0)
     for name, parameter in loop.trained.items():
         step = settings.outer_rate * expected[name]
@@ -186,7 +179,7 @@ def test_another_start_does_not_go_on_in_the_same_folder(tmp_path: Path) -> None
         assert "was written with other settings, data, start or number of processes" in str(
             error.value
         )
-        assert same(weights(other), start)
+        assert_same_bits(other, start)
     meta_train(tiny(tasks, gates="mask"), tasks, SETTINGS, folder=tmp_path)  # the same start may
 
 
@@ -270,7 +263,8 @@ def test_a_stopped_run_goes_on_to_the_same_bits(tmp_path: Path) -> None:
     again = tiny(tasks, gates="trained")
     torch.rand(7)  # another place in the random stream
     losses = meta_train(again, tasks, SETTINGS, folder=tmp_path, seed=3)
-    assert len(losses) == 4 and same(weights(again), weights(whole))
+    assert len(losses) == 4
+    assert_same_bits(again, whole)
     with pytest.raises(InputError, match="was written with other settings"):
         meta_train(tiny(tasks), tasks, SETTINGS, folder=tmp_path, seed=4)
 
@@ -287,10 +281,12 @@ def test_adapting_starts_anew_every_time_and_keeps_heads_off() -> None:
     for steps, _ in adapter.curve(chosen, rate=0.5, at=[0, 3], seed=0):
         during.append((steps, weights(adapter.model)))
     assert [steps for steps, _ in during] == [0, 3]
-    assert same(before, during[0][1]) and not same(before, during[1][1])
+    assert_same_bits(before, during[0][1])
+    assert_other_bits(before, during[1][1])
     assert torch.equal(during[1][1]["gates.mask"], before["gates.mask"])
     assert torch.equal(during[1][1]["gates.free"], before["gates.free"])
-    assert same(before, weights(adapter.model)) and same(before, weights(model))
+    assert_same_bits(before, adapter.model)
+    assert_same_bits(before, model)
     first, second = (
         [scores for _, scores in adapter.curve(chosen, rate=0.5, at=[3], seed=0)] for _ in range(2)
     )
@@ -301,7 +297,7 @@ def test_a_pair_of_an_unknown_kind_gets_the_same_new_head_for_every_start() -> N
     tasks = pairs("team-en", "topic-es")
     one, other = tiny(tasks[:1]), tiny(tasks[:1], seed=5)
     heads = [Adapter(start, tasks[1], seed=2).model.head_of("topic-es") for start in (one, other)]
-    assert same(weights(heads[0]), weights(heads[1]))
+    assert_same_bits(heads[0], heads[1])
 
 
 @pytest.mark.parametrize(

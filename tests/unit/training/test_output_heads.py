@@ -10,6 +10,7 @@ import torch
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from tests.checkers import assert_same_bits, differing, weights
 from tests.families import CONFIGS, tiny
 
 import brodmann as bm
@@ -111,7 +112,7 @@ def test_every_kind_is_at_its_optimum_and_nothing_else_has_changed(
 ) -> None:
     """Without the penalty's share the loss is flat there: no step of the last map lowers it."""
     model = build(tasks_of_every_kind).train()
-    before = {name: value.clone() for name, value in model.state_dict().items()}
+    before = weights(model)
     state = torch.get_rng_state()
     start = {task.name: loss_of(model, task) for task in tasks_of_every_kind}
     model.train()
@@ -146,7 +147,7 @@ def test_every_familys_own_head_is_fitted_by_its_last_map(family: str) -> None:
     start = loss_of(model, task)
     fit_output_heads(model, [task], l2=1e-2)
     assert loss_of(model, task) < start
-    changed = [n for n, v in model.state_dict().items() if not v.equal(before[n])]
+    changed = differing(model, before)
     assert 1 <= len(changed) <= 2 and all(name.startswith("heads.") for name in changed)
 
 
@@ -239,12 +240,11 @@ def test_a_run_with_a_frozen_encoder_uses_it_by_one_setting(command: Any, tmp_pa
 def test_heads_are_as_they_were_after_a_measurement_through_fitted_ones() -> None:
     task = topics()
     model = build([task])
-    before = {name: value.clone() for name, value in model.state_dict().items()}
+    before = weights(model)
     loss = loss_of(model, task)
     with fitted_heads(model, [task]):
         assert loss_of(model, task) < loss
-    after = model.state_dict()
-    assert all(torch.equal(value, after[name]) for name, value in before.items())
+    assert_same_bits(before, model)
 
 
 def test_heads_chosen_before_the_first_step_are_measured_through_fitted_output_heads() -> None:

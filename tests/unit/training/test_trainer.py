@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.checkers import assert_other_bits, assert_same_bits, weights
 from tests.conftest import every_kind
 
 import brodmann as bm
@@ -22,14 +23,6 @@ from brodmann.training.settings import checked_options
 
 def build(tasks: list[Any], **options: Any) -> Any:
     return bm.MultiTaskModel.from_pretrained("builtin:tiny", tasks, **options)
-
-
-def weights(model: Any) -> list[torch.Tensor]:
-    return [parameter.detach().clone() for parameter in model.parameters()]
-
-
-def same(a: list[torch.Tensor], b: list[torch.Tensor]) -> bool:
-    return all(torch.equal(x, y) for x, y in zip(a, b, strict=True))
 
 
 def learnable(count: int = 60) -> list[Any]:
@@ -72,7 +65,8 @@ def test_training_is_the_same_to_the_bit_for_the_same_seed(tasks_of_every_kind: 
         model = build(tasks_of_every_kind)
         bm.fit(model, tasks_of_every_kind, max_steps=5, batch_size=4, seed=seed, keep="last")
         runs.append(weights(model))
-    assert same(runs[0], runs[1]) and not same(runs[0], runs[2])
+    assert_same_bits(runs[0], runs[1])
+    assert_other_bits(runs[0], runs[2])
 
 
 @pytest.mark.parametrize("precision", ["float32", "bf16"])
@@ -98,7 +92,7 @@ def test_a_stopped_run_goes_on_with_the_same_bits(
     assert caught.value.exit_code == 143
     again = build(tasks_of_every_kind)
     rest = bm.fit(again, tasks_of_every_kind, folder=tmp_path / "b", **options)
-    assert same(weights(straight), weights(again))
+    assert_same_bits(straight, again)
     assert whole.evaluations == rest.evaluations
     log = (tmp_path / "b" / "log.jsonl").read_text(encoding="utf-8")
     lines = [json.loads(line) for line in log.splitlines()]
@@ -141,7 +135,7 @@ def test_a_damaged_checkpoint_is_passed_over_and_named(
         "checkpoint step-00000006 is damaged (optimizer.safetensors does not match its checksum): "
         "going back to the one before"
     ]
-    assert same(weights(straight), weights(model))
+    assert_same_bits(straight, model)
 
 
 def test_a_checkpoint_of_another_run_is_refused(
@@ -208,8 +202,7 @@ def test_accumulated_batches_equal_one_large_batch() -> None:
             learning_rate=1e-3, bucketing=False, warmup=0.0, keep="last", precision="float32",
         )  # fmt: skip
         results.append(weights(model))
-    for a, b in zip(*results, strict=True):
-        torch.testing.assert_close(a, b, atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(*results, atol=1e-5, rtol=1e-4)
 
 
 def test_a_task_without_weight_in_the_loss_hardly_moves(tasks_of_every_kind: list[Any]) -> None:
@@ -222,26 +215,23 @@ def test_a_task_without_weight_in_the_loss_hardly_moves(tasks_of_every_kind: lis
         before = weights(model)
         # SGD-like: with Adam only a gradient far below its epsilon shows.
         bm.fit(model, tasks, max_steps=1, learning_rate=1e-3, keep="last", clip=None)
-        moved.append(
-            max(float((a - b).abs().max()) for a, b in zip(before, weights(model), strict=True))
-        )
+        moved.append(max(float((v - before[n]).abs().max()) for n, v in weights(model).items()))
     assert moved[0] < 0.2 * moved[1]
 
 
 def test_frozen_parts_do_not_move(tasks_of_every_kind: list[Any]) -> None:
     model = build(tasks_of_every_kind, freeze="encoder")
-    before = [p.detach().clone() for p in model.encoder.parameters()]
-    heads = [p.detach().clone() for p in model.heads.parameters()]
+    before, heads = weights(model.encoder), weights(model.heads)
     bm.fit(model, tasks_of_every_kind, max_steps=20, weight_decay=0.1, learning_rate=1e-3)
-    assert same(before, [p.detach() for p in model.encoder.parameters()])
-    assert not same(heads, [p.detach() for p in model.heads.parameters()])
+    assert_same_bits(before, model.encoder)
+    assert_other_bits(heads, model.heads)
 
 
 def test_an_encoder_of_its_own_moves_only_with_its_task(tasks_of_every_kind: list[Any]) -> None:
     model = build(tasks_of_every_kind[:2], architecture="single")
     before = weights(model.encoder.backbones["task:pair"])
     bm.fit(model, tasks_of_every_kind[:1], max_steps=3, weight_decay=0.1, learning_rate=1e-3)
-    assert same(before, weights(model.encoder.backbones["task:pair"]))
+    assert_same_bits(before, model.encoder.backbones["task:pair"])
 
 
 def test_wrong_options_are_named() -> None:
@@ -310,7 +300,7 @@ def test_sgd_with_momentum_is_torchs_own_and_resumes_to_the_bit(
         bm.fit(build(tasks), tasks, folder=tmp_path / "b", report=stop, **options)
     again = build(tasks)
     bm.fit(again, tasks, folder=tmp_path / "b", **options)
-    assert same(weights(straight), weights(again))
+    assert_same_bits(straight, again)
     groups = [(0.05, list(straight.parameters()))]
     optimizer = make_optimizer(groups, 0.01, "sgd", 0.5)
     assert type(optimizer) is torch.optim.SGD

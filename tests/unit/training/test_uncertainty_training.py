@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from safetensors.torch import load_file
+from tests.checkers import assert_same_bits
 
 import brodmann as bm
 from brodmann.errors import Interrupted
@@ -60,8 +60,7 @@ def test_a_stopped_run_goes_on_with_the_same_bits(
         bm.fit(stopped, tasks_of_every_kind, folder=tmp_path / "b", report=stop, **OPTIONS)
     again = build(tasks_of_every_kind)
     bm.fit(again, tasks_of_every_kind, folder=tmp_path / "b", **OPTIONS)
-    for one, other in zip(straight.parameters(), again.parameters(), strict=True):
-        assert torch.equal(one, other)
+    assert_same_bits(straight, again)
 
 
 def test_heads_specialize_over_mixed_batches(
@@ -99,8 +98,7 @@ def test_other_samplers_log_entropy_when_asked_and_train_the_same(
     plain, watched = build(tasks_of_every_kind), build(tasks_of_every_kind)
     bm.fit(plain, tasks_of_every_kind, folder=tmp_path / "plain", **options)
     bm.fit(watched, tasks_of_every_kind, folder=tmp_path / "watched", log_entropy=True, **options)
-    for one, other in zip(plain.parameters(), watched.parameters(), strict=True):
-        assert torch.equal(one, other)
+    assert_same_bits(plain, watched)
     entries = {}
     for name in ("plain", "watched"):
         lines = (tmp_path / name / "log.jsonl").read_text().splitlines()
