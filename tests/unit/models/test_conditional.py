@@ -510,7 +510,6 @@ def test_zero_shot_scores_every_start_and_changes_nothing(two_tasks: list[Any]) 
 def test_a_small_scale_shows_under_bf16(module: str) -> None:
     """Steps of bfloat16 near 1 are 1/128: γ = 0.003 must not round away, nor only half of it."""
     import torch
-from tests.checkers import assert_same_bits
 
     from brodmann.models.encoders.conditional import (
         ConditionalAlignment,
