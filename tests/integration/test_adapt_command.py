@@ -44,7 +44,7 @@ def test_a_new_task_is_scored_from_every_start_and_then_trained(
     trained.write_text(TRAINED.format(folder=tmp_path, architecture=architecture))
     new.write_text(NEW.format(folder=tmp_path))
     code, _, err = command("adapt", new)
-    assert code == 2 and "no trained model there: run `brodmann train` first" in err
+    assert code == 2 and "no trained model in it: run `brodmann train` first" in err
     assert command("train", trained)[0] == 0
     code, out, err = command("adapt", new)
     assert (code, err) == (0, ""), err
@@ -184,7 +184,7 @@ def test_everything_may_train_on_shares_of_the_data(tmp_path: Path, command: Com
     for setting, words in (
         ("adapt.frozen=true", "[adapt]: free = true trains everything, frozen = true nothing old"),
         ("adapt.shares=[0.01]", "0.01 of the 32 training examples of 'acceptability' is less than"),
-        ("adapt.shares=[1, 1]", "one stands twice"),
+        ("adapt.shares=[1, 1]", "one occurs twice"),
     ):
         code, _, err = command("adapt", new, *free, "--set", "name=wrong", "--set", setting)
         assert code == 2 and words in err and not (runs / "wrong").exists()
@@ -201,7 +201,7 @@ def test_relations_of_a_trained_run(tmp_path: Path, command: Command) -> None:
     config = tmp_path / "trained.toml"
     config.write_text(TRAINED.format(folder=tmp_path, architecture="ca_mtl"))
     code, _, err = command("relate", config, "--by", "covsim")
-    assert code == 2 and "no trained model there" in err
+    assert code == 2 and "no trained model in it" in err
     assert command("train", config)[0] == 0
     run = (tmp_path / "runs/trained", "--by", "covsim", "--examples")
     code, out, err = command("relate", *run, "20")
@@ -224,7 +224,7 @@ def test_a_plan_and_then_what_it_took(
     trained.write_text(TRAINED.format(folder=tmp_path, architecture=architecture))
     new.write_text(NEW.format(folder=tmp_path) + "shares = [0.25, 0.5, 1.0]\n")
     code, _, err = command("plan", new)
-    assert code == 2 and "no trained model there: run `brodmann train` first" in err
+    assert code == 2 and "no trained model in it: run `brodmann train` first" in err
     assert command("train", trained)[0] == 0
     code, out, err = command("plan", new, "--json")
     assert (code, err) == (0, "")

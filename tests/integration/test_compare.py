@@ -113,7 +113,7 @@ def test_finished_runs_side_by_side(study: Path, command: Command) -> None:
         ([runs / "multi-seed0", runs / "multi-seed1"], "compare needs runs of at least two kinds"),
         ([*folders, "--baseline", "x"], "no arm 'x': there are multi, iat"),
         ([folders[0], folders[0], folders[2]], "named twice"),
-        ([*folders, "--set", "seed=1"], "--set is for a configuration"),
+        ([*folders, "--set", "seed=1"], "--set needs a configuration"),
     ):
         code, out, err = command("compare", *words)
         assert code == 2 and out == "" and message in err and err.count("\n") == 1, err

@@ -34,7 +34,7 @@ def test_a_student_is_a_run_of_its_own(tmp_path: Path, command: Command) -> None
     text = (TASKS + DISTILL).format(name="small", folder=tmp_path)
     small.write_text(text, encoding="utf-8")
     code, _, err = command("distill", small)
-    assert code == 2 and "no trained model there: run `brodmann train` first" in err
+    assert code == 2 and "no trained model in it: run `brodmann train` first" in err
     assert command("train", large)[0] == 0
     code, out, err = command("distill", small)
     assert (code, err) == (0, "")

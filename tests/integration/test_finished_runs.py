@@ -132,7 +132,7 @@ def test_a_finished_comparison_keeps_models_alone(
     config.write_text(text + "examples = 8\n", encoding="utf-8")
     code, out, err = command("compare", config)
     assert (code, err) == (0, ""), err
-    assert "going on from step" in out  # iat from multi's steps
+    assert "resuming from step" in out  # iat from multi's steps
     folder = tmp_path / "runs" / "small"
     assert heavy(folder) == {
         f"{arm}-seed{seed}/model/model.safetensors" for arm in ("multi", "iat") for seed in (0, 1)
@@ -169,5 +169,5 @@ def test_an_interrupted_comparison_keeps_the_branch(
     assert not list(branch.parent.glob("step-*"))
     monkeypatch.setattr(arms, "run", right)
     code, out, err = command("compare", config)
-    assert (code, err) == (0, "") and "going on from step" in out
+    assert (code, err) == (0, "") and "resuming from step" in out
     assert not branch.parent.exists()

@@ -30,7 +30,7 @@ def test_a_killed_run_resumed_gives_the_same_bits(tmp_path: Path) -> None:
     assert not (tmp_path / "runs" / "killed" / "model").exists()
     code, out, err = finish("-m", "brodmann", "train", killed)
     assert code == 0, err
-    assert "going on from step" in out
+    assert "resuming from step" in out
     ours, theirs = weights(tmp_path, "straight"), weights(tmp_path, "killed")
     assert ours.keys() == theirs.keys()
     assert all(ours[name].equal(theirs[name]) for name in ours)

@@ -404,8 +404,8 @@ def test_wrong_options_are_one_line(tmp_path: Path, command: Command) -> None:
         (("--engine", "ray", "--workers", "1", "--cpus", "inf"), "expected above 0"),
         (("--set", "training.sampling=propotional"), "did you mean 'proportional'"),
         (("--engine", "rey"), "--engine rey"),
-        (("--workers", "2"), "--address and --workers go with --engine ray"),
-        (("--cpus", "2"), "--cpus and --gpus go with --engine ray"),
+        (("--workers", "2"), "--address and --workers need --engine ray"),
+        (("--cpus", "2"), "--cpus and --gpus need --engine ray"),
         (("--engine", "ray", "--workers", "0"), "--workers: at least 1"),
         (("--engine", "ray", "--cpus", "0"), "expected above 0"),
     ):

@@ -80,7 +80,7 @@ def test_word_pieces_instead_of_words(study: Path, tmp_path: Path, command: Comm
     )
     assert found["matrix"][0][1] == pytest.approx(len(source & target) / len(target))
     code, _, err = command("relate", study, "--by", "groups", "--pieces")
-    assert code == 2 and "--pieces goes with --by words" in err
+    assert code == 2 and "--pieces needs --by words" in err
 
 
 def test_relevance_makes_no_run_of_the_folder(
@@ -281,8 +281,8 @@ def test_attention_maps_of_two_runs(study: Path, tmp_path: Path, command: Comman
     assert command("train", study, *wide, "--set", "training.max_steps=1")[0] == 0
     for words, message in (
         (("--with", tmp_path / "runs/wide"), "has none of the tasks of"),
-        (("--with", tmp_path), "no trained model there"),
-        ((), "--by attention and --with RUN go together"),
+        (("--with", tmp_path), "no trained model in it"),
+        ((), "--by attention and --with RUN need each other"),
         (("--with", other, "--examples", "0"), "examples = 0: expected at least 1"),
         (("--with", other, "--clusters", "2"), "--clusters needs --by words, groups or pairs"),
     ):
@@ -301,7 +301,7 @@ def test_the_same_voxels_are_predicted_by_encoders_that_are_alike(
     assert command("train", config)[0] == 0
     voxels = tmp_path / "voxels"
     code, _, err = command("relate", config, "--by", "cnm")
-    assert code == 2 and "--by cnm and --voxels FOLDER go together" in err
+    assert code == 2 and "--by cnm and --voxels FOLDER need each other" in err
     code, _, err = command("relate", config, "--by", "cnm", "--voxels", voxels)
     assert code == 2 and "osf.io/crwz7" in err
     random = np.random.default_rng(0)
@@ -394,7 +394,7 @@ def test_dse_and_cra_take_a_corpus_of_the_users(tmp_path: Path, command: Command
         code, _, err = command("relate", config, "--by", "dse", "--corpus", tmp_path / name)
         assert (code, err) == (2, f"brodmann: {tmp_path / name}: {problem}: {expected_file}\n")
     code, _, err = command("relate", config, "--by", "ahp", "--corpus", corpus)
-    assert (code, err) == (2, "brodmann: --corpus goes with --by dse or cra\n")
+    assert (code, err) == (2, "brodmann: --corpus needs --by dse or cra\n")
     for wrong, message in (
         (["one", 2], "corpus: entry 1: expected a text, found 2"),
         (["one"], f"corpus: 1 sentences, at least 2 are needed: {expected_file}"),

@@ -102,7 +102,7 @@ def test_views_are_listed_once_and_what_lacks_is_said(command: Command, tmp_path
     assert (code == 0) is (not lacking) and all(name in err for name in lacking)
     assert json.loads(command("reproduce", "--check", "--json")[1])["missing"] == lacking
     code, _, err = command("reproduce", "spec-table3", "--check")
-    assert code == 2 and "--check is about all of them" in err
+    assert code == 2 and "--check covers all tables and figures" in err
     assert command("reproduce", "--scale", "huge")[0] == 2
     code, out, _ = command("reproduce", "--json", "--output", tmp_path)
     rows = {row["name"]: row for row in json.loads(out)}

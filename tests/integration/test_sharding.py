@@ -44,7 +44,7 @@ def test_sharded_equals_data_parallel_and_survives_a_kill(tmp_path: Path) -> Non
     assert not (tmp_path / "runs" / "killed" / "model").exists()
     code, out, err = finish(*LAUNCH, "-m", "brodmann", "train", killed)
     assert code == 0, err
-    assert "going on from step" in out
+    assert "resuming from step" in out
     assert difference(tmp_path, "sharded", "killed") == 0.0
     assert not (tmp_path / "runs" / "killed" / "checkpoints").exists()  # it is finished
     # What was saved is an ordinary model: one process evaluates it.

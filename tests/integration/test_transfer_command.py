@@ -71,7 +71,7 @@ def test_wrong_requests_are_one_line(config: Path, tmp_path: Path, command: Comm
         ),
         (
             f'transfer.starts.plain="{tmp_path / "empty"}"',
-            "no trained model there: run `brodmann train`",
+            "no trained model in it: run `brodmann train`",
         ),
         ("transfer.examples=[900]", "900: 900 of 80 training examples cannot be drawn"),
         ("transfer.examples=[]", ""),

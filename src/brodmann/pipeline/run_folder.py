@@ -90,7 +90,7 @@ def trained(config: Config) -> None:
 
     place = config.folder / "model"
     if not is_model_folder(place):
-        raise InputError(f"{config.folder}: no trained model there: run `brodmann train` first")
+        raise InputError(f"{config.folder}: no trained model in it: run `brodmann train` first")
     if damage := model_damage(place):
         raise InputError(
             f"{place}: {damage}: `brodmann run` rebuilds the model where a checkpoint is left"
@@ -104,7 +104,7 @@ def trained_model(folder: str) -> Any:
 
     path = Path(folder)
     if not is_model_folder(path) and not is_model_folder(path / "model"):
-        raise InputError(f"{path}: no trained model there: run `brodmann train` first")
+        raise InputError(f"{path}: no trained model in it: run `brodmann train` first")
     return MultiTaskModel.from_pretrained(path)
 
 

@@ -128,7 +128,7 @@ def start_of(source: str, tasks: list[Task], config: Config) -> Any:
     if is_model_folder(path) or is_model_folder(path / "model"):
         model = MultiTaskModel.from_pretrained(path)
     elif path.exists():
-        raise InputError(f"{source}: no trained model there: run `brodmann train` first")
+        raise InputError(f"{source}: no trained model in it: run `brodmann train` first")
     else:
         length = config.model.max_length
         model = MultiTaskModel.from_pretrained(source, tasks, max_length=length)
