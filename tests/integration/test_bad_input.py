@@ -142,7 +142,7 @@ def test_methods_that_do_not_go_together_leave_no_folder(complaint: Callable[...
 
     text = f"{TASK}{TINY}"
     for changes, message in (
-        (("training.aggregation=mgda",), "aggregation needs several tasks a step: set accum"),
+        (("training.aggregation=mgda",), "aggregation needs several tasks per step: set accum"),
         (
             ("training.aggregation=mgda", "training.accumulation=2", "specialize={}"),
             "aggregation cannot be combined with specialize",
@@ -150,7 +150,7 @@ def test_methods_that_do_not_go_together_leave_no_folder(complaint: Callable[...
         (("training.sharding=full",), "sharding needs several processes: torchrun"),
         (
             ("training.sharding=full", "model.gates=mask"),
-            "sharding: does not go with gates of the model: use data parallel training",
+            "sharding: cannot be combined with gates of the model: use data parallel training",
         ),
         (
             ("model.architecture=adapters", "specialize={}"),

@@ -154,7 +154,7 @@ def test_a_killed_run_goes_on_to_the_same_numbers(tmp_path: Path, command: Comma
         ('unseen = ["topic-es", "sentiment-es"]', 'unseen = ["topik-es"]', "no task 'topik-es'"),
         ('tuning = "opinion-es"', 'tuning = "topic-es"', "name a task twice"),
         ('tuning = "opinion-es"', "", "several rates: name a pair that chooses among them"),
-        ("pairs = 2", "pairs = 9", "pairs = 9 a step, but only 3 are trained on"),
+        ("pairs = 2", "pairs = 9", "pairs = 9 per step, but only 3 are trained on"),
         ("support = 4", "support = 40", "32 different training examples are too few"),
         ("curve = [0, 2]", "curve = [2, 0]", "curve = [2, 0]: expected numbers of steps, rising"),
         ("inner_steps = 1", "inner_rate = 0.01", "outer_rate = 0.03: expected below inner_rate"),
@@ -163,7 +163,7 @@ def test_a_killed_run_goes_on_to_the_same_numbers(tmp_path: Path, command: Comma
         ("[training]", '[training]\nsampling = "unifrom"', "unifrom"),
         ("off = 0.25", "off = 0.01", "off = 0.01 of 12 heads is less than one"),
         ('head = "topic"', 'head = "topic.v1"', "head = 'topic.v1': expected letters"),
-        ("[meta]", '[off]\nby = "x"\n[meta]', "[off]: does not go with `brodmann meta`"),
+        ("[meta]", '[off]\nby = "x"\n[meta]', "[off]: cannot be combined with `brodmann meta`"),
         ("[meta]", "[metta]", "metta"),
     ],
 )

@@ -53,7 +53,7 @@ def test_ctrl_c_saves_and_the_same_command_goes_on(tmp_path: Path) -> None:
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert err.startswith("brodmann: stopped at step ")
-    assert err.endswith("saved; the same command goes on from here\n") and err.count("\n") == 1
+    assert err.endswith("saved; run the same command again to resume\n") and err.count("\n") == 1
     assert finish("-m", "brodmann", "train", config)[0] == 0
     assert (tmp_path / "runs" / "stopped" / "model").is_dir()
 

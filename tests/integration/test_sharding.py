@@ -93,11 +93,11 @@ def test_each_process_holds_its_half(tmp_path: Path) -> None:
     [
         ({"training.sharding": "full"}, "sharding needs several processes"),
         ({"training.sharding": "full", "model.architecture": "ca_mtl"}, 'architecture = "ca_mtl"'),
-        ({"training.sharding": "full", "specialize": "{}"}, "does not go with specialize"),
+        ({"training.sharding": "full", "specialize": "{}"}, "cannot be combined with specialize"),
         ({"training.sharding": "full", "training.sampling": "uncertainty"}, "uncertainty"),
         (
             {"training.sharding": "full", "training.gradient_checkpointing": "true"},
-            "does not go with gradient_checkpointing",
+            "cannot be combined with gradient_checkpointing",
         ),
         ({"training.sharding": "half"}, "input should be 'full'"),
     ],

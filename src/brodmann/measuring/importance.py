@@ -69,7 +69,7 @@ def head_importance(
         asked["examples"] = examples
     checked(ImportanceSettings, asked, "head_importance")
     if granularity == "token" and estimator not in ("gradient", "iterative"):
-        raise InputError(f"granularity 'token' does not go with the estimator '{estimator}'")
+        raise InputError(f"granularity 'token' cannot be combined with the estimator '{estimator}'")
     from brodmann.models.backbone.precision import check_precision
     from brodmann.models.heads.trained_gates import gone_heads
 

@@ -51,7 +51,7 @@ def check_methods(config: Config, command: str = "run") -> None:
         if getattr(config, section) is not None and section != command:
             raise InputError(f"[{section}]: this configuration is for `brodmann {section}`")
     if config.off is not None and command != "run":
-        raise InputError(f"[off]: does not go with `brodmann {command}`")
+        raise InputError(f"[off]: cannot be combined with `brodmann {command}`")
     check_sampler(config.training.sampling, config.training.sampling_parameters)
     check_architecture(config.model.architecture, config.model.parameters)
     if config.specialize is not None:

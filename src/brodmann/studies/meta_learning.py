@@ -94,9 +94,9 @@ def meta(
 def _check(config: Config, section: MetaSection) -> None:
     check_methods(config, "meta")
     if config.specialize is not None:
-        raise InputError("[meta]: does not go with [specialize]")
+        raise InputError("[meta]: cannot be combined with [specialize]")
     if config.training.gradient_checkpointing:
-        raise InputError("[meta]: does not go with training.gradient_checkpointing")
+        raise InputError("[meta]: cannot be combined with training.gradient_checkpointing")
     if config.training.max_steps is not None:
         raise InputError(
             "[meta]: training.max_steps: plain training reads as much as meta-training"

@@ -324,7 +324,7 @@ def test_wrong_settings_are_one_line(changes: dict[str, Any], message: str) -> N
 
 def test_more_pairs_a_step_than_there_are() -> None:
     tasks = pairs("team-en")
-    with pytest.raises(InputError, match="pairs = 2 a step, but only 1 are trained on"):
+    with pytest.raises(InputError, match="pairs = 2 per step, but only 1 are trained on"):
         meta_train(tiny(tasks), tasks, SETTINGS)
 
 
