@@ -195,11 +195,11 @@ def test_a_folder_of_another_run(tmp_path: Path, command: Command) -> None:
     code, _, err = command("run", config, "--set", "training.max_steps=3")
     assert (code, err) == (
         2,
-        f"brodmann: {folder}: belongs to another run (training.max_steps is 2 there, 3 here): "
+        f"brodmann: {folder}: belongs to another run (training.max_steps is 2 in it, 3 here): "
         "set another name, or remove the folder\n",
     )
     code, _, err = command("run", config, "--set", "tasks.0.weight=2.0")
-    assert code == 2 and "(tasks.0.weight is 1.0 there, 2.0 here)" in err
+    assert code == 2 and "(tasks.0.weight is 1.0 in it, 2.0 here)" in err
     (tmp_path / "t.csv").write_text(GOOD.replace("text 3,", "changed 3,"))
     code, _, err = command("run", config)
     assert (code, err) == (

@@ -108,11 +108,11 @@ def test_without_a_checkpoint_it_says_what_to_do(
         assert code == 2 and "already trained" not in out
         assert err == (
             f"brodmann: {folder}/model: {damage}, and no checkpoint is left to rebuild the model "
-            f"from: restore it, or remove {folder}/model and run again, which trains anew\n"
+            f"from: restore it, or remove {folder}/model and run again to train from the beginning\n"
         )
         code, _, err = command("evaluate", config)
         assert code == 2 and err == (
-            f"brodmann: {folder}/model: {damage}: `brodmann run` rebuilds the model where a "
+            f"brodmann: {folder}/model: {damage}: `brodmann run` rebuilds the model if a "
             "checkpoint is left\n"
         )
     shutil.rmtree(folder / "model")

@@ -280,7 +280,9 @@ def test_a_configuration_for_another_command(
     assert code == 2 and "this configuration is for `brodmann meta`" in err
     monkeypatch.setenv("WORLD_SIZE", "2")
     code, _, err = command("meta", written(tmp_path))
-    assert code == 2 and err.strip().endswith("meta is for one process: start it without torchrun")
+    assert code == 2 and err.strip().endswith(
+        "meta runs in one process only: start it without torchrun"
+    )
     monkeypatch.delenv("WORLD_SIZE")
     plain = PAIRS[: PAIRS.index("[meta]")]
     code, _, err = command("meta", written(tmp_path, plain))

@@ -144,7 +144,7 @@ def test_what_is_missing_is_said_and_nothing_written(tmp_path: Path, command: Co
     [
         ({"idx": None}, "idx: expected the row's number, found None"),
         ({"idx": "2"}, "idx: expected the row's number, found '2'"),
-        ({"idx": 0}, "idx: 0 stands twice"),
+        ({"idx": 0}, "idx: 0 occurs twice"),
         ({"sentence": None}, "text: expected a text, found None"),
     ],
 )

@@ -138,7 +138,7 @@ def check_target(target: Path) -> None:
     if target.exists() and not (
         target.is_file() and target.read_text(encoding="utf-8", errors="replace").startswith(HEADER)
     ):
-        raise InputError(f"{target}: is there already: name another file for the advice")
+        raise InputError(f"{target}: already exists: name another file for the advice")
 
 
 def advise(config: Config, result: dict[str, Any], target: Path) -> list[str]:

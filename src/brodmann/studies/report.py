@@ -45,9 +45,7 @@ def _check_ours(place: Path) -> None:
     if not place.exists():
         return
     if not place.is_file() or MARK not in place.read_bytes()[:2000]:
-        raise InputError(
-            f"{place}: is there already and is no report of Brodmann's: name another file"
-        )
+        raise InputError(f"{place}: already exists and is not a Brodmann report: name another file")
 
 
 def write_figures(study: Study, folder: Path) -> None:

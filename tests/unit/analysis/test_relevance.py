@@ -223,7 +223,7 @@ def test_a_voxel_that_does_not_vary_has_no_score() -> None:
     assert np.isfinite(scores[:6]).all() and np.isnan(scores[6:]).all()
     with pytest.raises(bm.InputError, match="no voxel varies"):
         voxel_scores(x, np.ones((40, 3)))
-    with pytest.raises(bm.InputError, match="not a finite number"):
+    with pytest.raises(bm.InputError, match="not finite numbers"):
         voxel_scores(x, np.where(voxels == 0.1, np.nan, voxels))
 
 
