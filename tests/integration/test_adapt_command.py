@@ -69,7 +69,7 @@ def test_a_new_task_is_scored_from_every_start_and_then_trained(
     for setting, words in (
         ("adapt.like=sentimnt", "did you mean 'sentiment'"),
         ("adapt.like=random", "belongs to another run"),
-        ("model.max_length=64", "[adapt]: model.max_length: a new task takes its model"),
+        ("model.max_length=64", "[adapt]: model.max_length: a new task uses the trained model"),
         ('name="other"', None),
     ):
         code, _, err = command("adapt", new, "--set", setting)
@@ -80,7 +80,7 @@ def test_a_new_task_is_scored_from_every_start_and_then_trained(
     result = json.loads((tmp_path / "runs/further/adaptation.json").read_text("utf-8"))
     assert set(result["old"]["after"]) == {"acceptability", "sentiment", "similarity"}
     code, out, err = command("compare", tmp_path / "runs/new", tmp_path / "runs/other", "--json")
-    assert code == 2 and "runs of at least two kinds" in err  # the same under another name
+    assert code == 2 and "needs at least two arms" in err  # the same under another name
     assert command("evaluate", trained)[0] == 0
     code, _, err = command("compare", tmp_path / "runs/trained", tmp_path / "runs/new")
     assert code == 2 and "no task is common to all" in err and err.count("\n") == 1
@@ -150,8 +150,8 @@ def test_old_tasks_that_lose_are_named_with_what_keeps_them(
     code, out, err = command("adapt", new, *only)
     assert (code, err) == (0, "")
     assert (
-        f"note: old tasks are not scored: {tmp_path}/alone/config.toml: no such file, so where "
-        "their data are is not known\n" in out
+        f"note: old tasks are not scored: {tmp_path}/alone/config.toml: no such file, so the "
+        "location of their data is unknown\n" in out
     )
 
 

@@ -108,7 +108,8 @@ def test_without_a_checkpoint_it_says_what_to_do(
         assert code == 2 and "already trained" not in out
         assert err == (
             f"brodmann: {folder}/model: {damage}, and no checkpoint is left to rebuild the model "
-            f"from: restore it, or remove {folder}/model and run again to train from the beginning\n"
+            f"from: restore it, or remove {folder}/model and run again to train from the "
+            "beginning\n"
         )
         code, _, err = command("evaluate", config)
         assert code == 2 and err == (

@@ -153,7 +153,7 @@ def test_a_killed_run_goes_on_to_the_same_numbers(tmp_path: Path, command: Comma
     [
         ('unseen = ["topic-es", "sentiment-es"]', 'unseen = ["topik-es"]', "no task 'topik-es'"),
         ('tuning = "opinion-es"', 'tuning = "topic-es"', "name a task twice"),
-        ('tuning = "opinion-es"', "", "several rates: name a pair that chooses among them"),
+        ('tuning = "opinion-es"', "", "several rates: name a task that chooses among them"),
         ("pairs = 2", "pairs = 9", "pairs = 9 per step, but only 3 are trained on"),
         ("support = 4", "support = 40", "32 different training examples are too few"),
         ("curve = [0, 2]", "curve = [2, 0]", "curve = [2, 0]: expected numbers of steps, rising"),

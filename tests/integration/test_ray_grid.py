@@ -400,7 +400,7 @@ def test_wrong_options_are_one_line(tmp_path: Path, command: Command) -> None:
     study = written(tmp_path)
     for words, message in (
         (("--engine", "ray", "--address", ""), "--address: expected HOST:PORT, or auto"),
-        (("--engine", "ray", "--address", "127.0.0.1:1"), "no Ray cluster answers there"),
+        (("--engine", "ray", "--address", "127.0.0.1:1"), "no Ray cluster answers at this address"),
         (("--engine", "ray", "--workers", "1", "--cpus", "inf"), "expected above 0"),
         (("--set", "training.sampling=propotional"), "did you mean 'proportional'"),
         (("--engine", "rey"), "--engine rey"),
@@ -452,14 +452,16 @@ def test_a_cluster_that_does_not_answer_is_one_line(monkeypatch: pytest.MonkeyPa
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))  # bound, but nobody listens
         address = f"127.0.0.1:{free.getsockname()[1]}"
-        with pytest.raises(InputError, match=f"--address {address}: no Ray cluster answers there"):
+        with pytest.raises(
+            InputError, match=f"--address {address}: no Ray cluster answers at this address"
+        ):
             _check_answers(address)
     with pytest.raises(InputError, match="expected HOST:PORT, or auto"):
         _check_answers("somewhere:else")
     for words, message in (
         (b"HTTP/1.0 400 Bad request", "else than Ray"),
         (b"", "else than Ray"),
-        (None, "no Ray cluster answers there .timed out"),
+        (None, "no Ray cluster answers at this address .timed out"),
     ):
         with socket.create_server(("127.0.0.1", 0)) as other:
             address = f"127.0.0.1:{other.getsockname()[1]}"

@@ -192,7 +192,9 @@ def test_a_task_that_learns_nothing_alone_does_not_lose_the_study(
     found = json.loads((tmp_path / "runs/study/relevance-pairs.json").read_text("utf-8"))
     assert [row[2] for row in found["matrix"]] == [None] * 3
     assert sorted(map(sorted, found["clusters"])) == [["opinion"], ["sentiment"]]
-    assert found["left_out"] == {"entailment": "it scores 0.0 alone: there is no ratio to that"}
+    assert found["left_out"] == {
+        "entailment": "it scores 0.0 alone: a ratio to that is not defined"
+    }
     assert found["trained"]["limit"] == 1000
     text = better.read_text("utf-8")
     assert "# entailment is left out: it scores 0.0 alone" in text

@@ -278,13 +278,13 @@ def test_relevance_says_how_it_was_measured(terms: dict[str, Any]) -> None:
         "clusters": [["a", "b"]],
         "matrix": [[0.0, 0.3, None], [-0.2, 0.0, None], [0.1, None, None]],
         "suggested": {"clusters": 1, "silhouette": 0.0},
-        "left_out": {"c": "it scores 0.0 alone: there is no ratio to that"},
+        "left_out": {"c": "it scores 0.0 alone: a ratio to that is not defined"},
         "dendrogram": {"order": ["a", "b"], "joins": []},
         **terms,
     }
     lines = lines_of(relevance_views(found))
     assert "Cluster 1: a, b" in lines
-    assert "In no cluster: c  it scores 0.0 alone: there is no ratio to that" in lines
+    assert "In no cluster: c  it scores 0.0 alone: a ratio to that is not defined" in lines
     assert "a → b 30.0 %, back -20.0 %" in lines
     said = "Trained on at most 1,000 examples a task" if "trained" in terms else "tokenizer of bert"
     assert said in lines[0]

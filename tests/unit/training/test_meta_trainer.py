@@ -265,7 +265,7 @@ def test_a_stopped_run_goes_on_to_the_same_bits(tmp_path: Path) -> None:
             signal.raise_signal(signal.SIGINT)
 
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    with pytest.raises(Interrupted, match="stopped after 1 of 4 steps: the same command"):
+    with pytest.raises(Interrupted, match="stopped after 1 of 4 steps: run the same command"):
         meta_train(stopped, tasks, SETTINGS, folder=tmp_path, seed=3, report=interrupt)
     again = tiny(tasks, gates="trained")
     torch.rand(7)  # another place in the random stream
