@@ -143,7 +143,7 @@ def compare(
     Only tasks that all runs were evaluated on are compared; `left_out` names the others.
     """
     if baseline not in arms:
-        raise InputError(f"no arm '{baseline}' to compare with: there are {', '.join(arms)}")
+        raise InputError(f"no arm '{baseline}' to compare with: expected one of {', '.join(arms)}")
     names = _common(arms, list(arms[baseline][0].specs))
     _check(arms, names)
     means: dict[str, dict[str, Array]] = {arm: {} for arm in arms}

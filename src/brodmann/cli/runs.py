@@ -174,7 +174,7 @@ def compare(
             raise InputError("--set needs a configuration: finished runs cannot be changed")
         arms = grouped(paths)
         if baseline is not None and baseline not in arms:
-            raise InputError(f"no arm '{baseline}': there are {', '.join(arms)}")
+            raise InputError(f"no arm '{baseline}': expected one of {', '.join(arms)}")
         with view(as_json) as report:
             result = compare_runs(arms, report, baseline=baseline, to=to)
     if as_json:

@@ -138,9 +138,7 @@ def worth_of_knowing(
         sign = -1 if lower_is_better(spec.metric) else 1
         count = len(own[spec.name])
         weights = bootstrap_weights(count, RESAMPLES, place)
-        weights = np.concatenate(
-            [np.ones((1, count)), weights]
-        )  # the first row is the original data
+        weights = np.concatenate([np.ones((1, count)), weights])  # the first: no resample
         others = [resampled_scores(values, weights, spec) for values in exchanged[spec.name]]
         differences = sign * (
             resampled_scores(own[spec.name], weights, spec) - np.mean(others, axis=0)

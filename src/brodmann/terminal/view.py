@@ -118,9 +118,7 @@ class RunView:
             self.close()
             for part in drawn_blocks(make(facts)):
                 self.console.print(part, highlight=False)
-            if (
-                where and facts.get("file", "") is not None
-            ):  # a plan may be shown without being saved
+            if where and facts.get("file", "") is not None:  # a plan may not have been saved
                 self._path(where.format(**facts))
 
         return show

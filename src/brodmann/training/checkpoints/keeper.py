@@ -145,9 +145,7 @@ class Keeper:
         # Remove older best weights only now: the previous checkpoint referred to them.
         needed = {checkpoint.best_name(progress["best_step"])}
         for path in checkpoint.checkpoint_folders(self.folder):
-            with contextlib.suppress(
-                InputError, KeyError, TypeError
-            ):  # a damaged one needs no best weights
+            with contextlib.suppress(InputError, KeyError, TypeError):  # a damaged one needs none
                 best = read_json(path / "state.json")["progress"]["best_step"]
                 needed.add(checkpoint.best_name(best))
         for old in self.folder.glob("best-*.safetensors"):
