@@ -194,7 +194,7 @@ def test_everything_may_train_on_shares_of_the_data(tmp_path: Path, command: Com
         f'[transfer]\nstarts = {{ a = "{runs}/trained" }}\n'
     )
     code, _, err = command("transfer", few)
-    assert code == 2 and "shares of their data by [adapt] shares" in err
+    assert code == 2 and "for shares of their data set [adapt] shares" in err
 
 
 def test_relations_of_a_trained_run(tmp_path: Path, command: Command) -> None:

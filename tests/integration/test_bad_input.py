@@ -169,7 +169,7 @@ def test_methods_that_do_not_go_together_leave_no_folder(complaint: Callable[...
 def test_a_hub_id_out_of_reach(complaint: Callable[..., str]) -> None:
     text = complaint(TASK + '[model]\nbackbone = "someone/some-model"\n')
     assert text.startswith("backbone 'someone/some-model' could not be loaded from the hub: ")
-    assert text.endswith("To work offline give a folder, or builtin:minilm")
+    assert text.endswith("To work offline, use a folder or builtin:minilm")
     text = complaint(
         '[[tasks]]\nname = "t"\nkind = "classification"\nhub = "someone/data"\n' + TINY
     )
