@@ -89,7 +89,7 @@ def test_labels_and_values(complaint: Callable[..., str]) -> None:
     )
     tags = '{"tokens": ["a", "b"], "tags": ["O"]}\n'
     assert complaint(described("tokens", "k.jsonl"), {"k.jsonl": tags}) == (
-        "k.jsonl line 1: task 't': 2 tokens but 1 tags, expected equally many"
+        "k.jsonl line 1: task 't': 2 tokens but 1 tags, expected one tag per token"
     )
 
 

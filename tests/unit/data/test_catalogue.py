@@ -86,7 +86,7 @@ def test_names_languages_and_what_to_do_about_wrong_ones(tmp_path: Path) -> None
         ("rte", "did you mean 'glue/rte' or 'superglue/rte'?"),
         ("glue/colla", "did you mean 'glue/cola'?"),
         ("xtreme/xnli:xx", "'xtreme/xnli' has no language 'xx'; known: en, ar"),
-        ("xtreme/xnli:es+es", "a language stands twice"),
+        ("xtreme/xnli:es+es", "a language occurs twice"),
     ):
         with pytest.raises(InputError, match=re.escape(message)):
             bm.load_tasks([wrong], base=tmp_path)
@@ -115,7 +115,7 @@ def test_what_stands_in_for_what(tmp_path: Path) -> None:
     write_dataset(tmp_path, entries["squad"])
     task = bm.load_tasks(["superglue/rte"], base=tmp_path)[0]
     assert task.spec.named == "superglue/rte" and task.spec.columns["text"] == "sentence1"
-    assert "rte: read from glue/rte in its place" in task.notes
+    assert "rte: read from glue/rte instead" in task.notes
     assert bm.load_tasks(["mrqa/squad"], base=tmp_path)[0].spec.shape == ""
     write_split(tmp_path / "xquad_en", "validation", hub_rows(entries["xtreme/xquad"], 5))
     english = bm.load_tasks(["xtreme/xquad"], base=tmp_path)[0]
