@@ -65,7 +65,7 @@ def test_files_and_columns(complaint: Callable[..., str]) -> None:
         described("classification", "b.jsonl"), {"b.jsonl": '{"text": 1}\n{oops\n'}
     ) == (
         "b.jsonl line 2: broken JSON (Expecting property name enclosed in double quotes "
-        "at column 2): expected one JSON object a line"
+        "at column 2): expected one JSON object per line"
     )
     assert complaint(
         described("classification", "b.csv"), {"b.csv": b"text,label\n\xff\xfe,a\n"}

@@ -260,7 +260,9 @@ def test_both_published_layouts_and_where_the_texts_are(tmp_path: Path) -> None:
     (tmp_path / "P01").mkdir()
     (tmp_path / "M02").mkdir()
     savemat(tmp_path / "P01" / plain, {"examples": np.ones((384, 5))})
-    with pytest.raises(bm.InputError, match=r"write the 384 sentences into sentences\.txt there"):
+    with pytest.raises(
+        bm.InputError, match=r"write the 384 sentences into sentences\.txt in that folder"
+    ):
         read_sentences(tmp_path)
     (tmp_path / "sentences.txt").write_text("\n".join(texts[:-1]), encoding="utf-8")
     with pytest.raises(bm.InputError, match="383 lines, expected 384 sentences"):

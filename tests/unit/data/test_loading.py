@@ -245,7 +245,7 @@ def test_a_folder_of_several_splits_is_not_a_training_file(tmp_path: Path) -> No
     for split in ("train", "test"):
         (tmp_path / f"{split}.csv").write_text("text,label\na,x\nb,y\n", encoding="utf-8")
     assert problem(train=str(tmp_path)) == (
-        f"{tmp_path}: holds several splits (test, train): give the folder as 'data', "
+        f"{tmp_path}: contains several splits (test, train): set the folder as 'data', "
         "or one of its files as 'train'"
     )
 

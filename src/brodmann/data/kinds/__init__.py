@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Kind(Protocol):
-    """The interface of a module in this folder (the module itself is the object)."""
+    """The interface of a module in this folder (the module is the object)."""
 
     @property
     def HEAD(self) -> str:  # noqa: N802 (constants of the module)
