@@ -137,7 +137,7 @@ def test_old_tasks_that_lose_are_named_with_what_keeps_them(
     advice = (
         "Set frozen = true in [adapt]: then only what belongs to the new tasks is trained, and old "
         "tasks stay as they are. If that learns too little, train the start with an architecture "
-        "that gives every task parts of its own (ca_mtl, adapters, pals)."
+        "that gives every task its own parts (ca_mtl, adapters, pals)."
     )
     assert advice in told
     page = (tmp_path / "runs/new/report.html").read_text("utf-8")

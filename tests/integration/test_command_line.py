@@ -150,7 +150,7 @@ def test_named_datasets_from_a_folder(tmp_path: Path, command: Command) -> None:
     )
     code, out, err = command("run", config)
     assert (code, err) == (0, "")
-    assert "mnli: also judged on 9 validation_mismatched examples" in out
+    assert "mnli: also evaluated on 9 validation_mismatched examples" in out
     metrics = json.loads((tmp_path / "runs/named/metrics.json").read_text("utf-8"))["splits"]
     assert set(metrics) == {"validation", "validation_mismatched"}
     assert set(metrics["validation_mismatched"]) == {"mnli"}

@@ -104,7 +104,7 @@ def test_unseen_pairs_are_learnt_from_every_start(tmp_path: Path, command: Comma
         "topic-es: adapting on 8 examples, mean ± sd over 2 seeds, each the mean over 2 draws of "
         "the examples." in page
     )
-    assert "topic-es: after 2 steps, by the examples adapted on" in page
+    assert "topic-es: after 2 steps, by number of examples" in page
     assert "chosen on opinion-es among 2 with the first seed, for all seeds" in page
 
     # The run folder holds a model of all pairs, for every other command.

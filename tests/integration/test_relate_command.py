@@ -202,7 +202,7 @@ def test_a_task_that_learns_nothing_alone_does_not_lose_the_study(
     code, _, err = command("report", tmp_path / "runs/study")
     assert (code, err) == (0, ""), err
     page = (tmp_path / "runs/study/report.html").read_text("utf-8")
-    assert "In no cluster: entailment" in page and "at most 1,000 examples a task" in page
+    assert "In no cluster: entailment" in page and "at most 1,000 examples per task" in page
     assert "--heat:var(--mark)" in page  # harm is not 0
     assert "in no cluster" in command("report", tmp_path / "runs/study", "--text")[1].lower()
 

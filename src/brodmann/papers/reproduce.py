@@ -57,9 +57,7 @@ def reproduce(
         overrides = [*overrides, *limits(recipe, scale, output, overrides, limit)]
     config, base = configured(recipe, scale, output, overrides)
     if engine is not None and config.grid is None:
-        raise InputError(
-            f"--engine ray only runs grids: {recipe.name} is not a grid, leave the option out"
-        )
+        raise InputError(f"--engine ray only runs grids: {recipe.name} is not a grid: leave it out")
     changed_starts = check_needs(recipe, scale, output)
     views = _that_can_be_made(views, config, report)
     given = any(override.startswith("data_dir=") for override in overrides)
