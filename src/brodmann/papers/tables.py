@@ -246,7 +246,7 @@ def caution(document: Mapping[str, Any]) -> str:
     weak = ", ".join(f"{task} ({runs})" for task, runs in document["hardly_learnt"].items())
     return (
         "Hardly learnt (less than a quarter of the way from an answer without reading to a perfect "
-        f"one), so that what is said of it means little: {weak}."
+        f"one), so that findings about it mean little: {weak}."
     )
 
 

@@ -41,7 +41,7 @@ def opened(
 
     With `keep`, the stored configuration stays: measuring one stage with other settings (`--set`)
     does not change the run's own. A folder that only holds relevances is not a run yet and takes
-    the configuration of whoever opens it.
+    the configuration that opens it.
     """
     folder = config.folder
     with contextlib.ExitStack() as stack:
