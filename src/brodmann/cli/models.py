@@ -28,7 +28,7 @@ def prune(
     config: RunPath,
     alpha: Annotated[float, typer.Option(help="share of the heads to remove")] = 0.3,
     order: Annotated[
-        str, typer.Option(help="remove the least important, the top, or random heads")
+        str, typer.Option(help="heads to remove: least or top (by importance), or random")
     ] = "least",
     task: Annotated[
         str | None, typer.Option(help="use this task's map; default: all tasks together")

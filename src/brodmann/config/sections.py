@@ -91,7 +91,9 @@ class AdaptSection(Section):
     head: NewHead = Field(
         USUAL_HEAD, description="output heads: new ones, or copies of the start's"
     )
-    frozen: bool = Field(False, description="train only the parameters of the new tasks")
+    frozen: bool = Field(
+        False, description="train only parameters that belong to the new tasks alone"
+    )
     free: bool | None = Field(
         None, description="train everything, including what the start had frozen"
     )

@@ -22,7 +22,7 @@ seed = 0
 #   classification  text, [text_pair], label         one of several labels
 #   multilabel      text, [text_pair], label         any number of labels ("a|b", or a JSON list)
 #   regression      text, [text_pair], label         a number
-#   choice          text, choices, label             the index of the right choice
+#   choice          text, choices, label             which of the choices is right
 #   span            question, context, answer        a stretch of the context (or nothing)
 #   tokens          tokens, tags                     one tag per word (entities)
 # Without `validation`, a tenth of the training examples is held out.

@@ -93,7 +93,7 @@ def test_broken_files_are_named_with_their_line(tmp_path: Path) -> None:
     assert error(lines) == f"{lines} line 2: expected a JSON object, found list"
     packed = tmp_path / "a.jsonl.gz"
     packed.write_bytes(gzip.compress(b'{"a": 1}\n')[:-6])
-    assert error(packed).startswith(f"{packed}: incomplete gzip file (")
+    assert error(packed).startswith(f"{packed}: not a complete gzip file (")
 
 
 def test_missing_and_unknown_files(tmp_path: Path) -> None:

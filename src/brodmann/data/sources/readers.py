@@ -143,7 +143,7 @@ def _unpacked(content: bytes, path: Path) -> bytes:
                         "of texts"
                     )
     except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"{path}: incomplete gzip file ({error})") from None
+        raise InputError(f"{path}: not a complete gzip file ({error})") from None
     return bytes(found)
 
 

@@ -113,7 +113,7 @@ def by_task_or_language(comparison: dict[str, Any]) -> Numbers:
         measured = Dissociation.load(folder / "dissociation.json")
         axes = specialization_axes(pairs, scores, measured.alpha, measured) if pairs else None
         if axes is None:
-            raise InputError(f"{folder}: no task is in it in two languages, beside another task")
+            raise InputError(f"{folder}: needs a task in two languages, and another task beside it")
         seeds.append(axes)
     rows: Numbers = {}
     for kind in (kind for kind in AXES if kind in seeds[0]["axes"]):
