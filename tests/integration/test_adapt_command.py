@@ -96,7 +96,7 @@ def test_a_new_task_is_scored_from_every_start_and_then_trained(
     assert command("adapt", tmp_path / "runs/new")[0] == 0
     two = ("--set", 'tasks=["builtin/topic", "builtin/opinion"]', "--set", "name=two")
     code, _, err = command("relate", new, *two, "--by", "words", "--pieces")
-    assert code == 2 and "names none itself" in err
+    assert code == 2 and "there is no backbone to read" in err
     log = (tmp_path / "runs/new/log.jsonl").read_text("utf-8").splitlines()
     stages = [entry["stage"] for line in log if "stage" in (entry := json.loads(line))]
     assert stages[:2] == ["zero-shot", "training"]

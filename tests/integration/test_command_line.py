@@ -221,7 +221,7 @@ def test_tables_that_run_does_not_read_are_named(
         "note: [compare] is not used here: `brodmann compare` makes its runs",
     ]
     code, out, err = command("grid", config, "--set", "training.max_steps=1", "--set", "name=g")
-    assert (code, err) == (0, "") and "is not read here" not in out
+    assert (code, err) == (0, "") and "is not used here" not in out
 
 
 def test_an_output_that_cannot_be_written_is_named_before_anything_is_read(

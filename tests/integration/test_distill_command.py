@@ -155,6 +155,6 @@ def test_students_are_cells_of_a_grid(tmp_path: Path, command: Command) -> None:
     code, _, _ = command("grid", students, "--set", "grid.vary={seed=[5]}", "--json")
     summary = json.loads((tmp_path / "runs/students/grid.json").read_text("utf-8"))
     assert code == 1 and summary["cells"][0]["error"] == (
-        f"{tmp_path}/runs/teachers: 0 finished runs of sentiment, entities with seed 5 there, "
+        f"{tmp_path}/runs/teachers: 0 finished runs of sentiment, entities with seed 5 in it, "
         "expected one to be the teacher"
     )

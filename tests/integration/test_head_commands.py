@@ -162,7 +162,7 @@ def test_prune_writes_a_smaller_model(trained: Path, tmp_path: Path, command: Co
         (("grid", "RUN"), "no [grid] table"),
         (("prune", "RUN", "--to", "RUN/model"), "holds a model with all its heads"),
         (("prune", "RUN", "--to", "RUN/figures"), "holds other files: name a new folder"),
-        (("export", "RUN", "--task", "topic", "--to", "onnx", "--zeroed"), "--zeroed is for"),
+        (("export", "RUN", "--task", "topic", "--to", "onnx", "--zeroed"), "--zeroed needs"),
     ],
 )
 def test_bad_input_is_one_line(
@@ -444,7 +444,10 @@ def test_a_backbone_with_brackets_in_it_is_shown(tmp_path: Path, command: Comman
         ("vary = { seed = [] }", "describes no run"),
         ('groups = [["topic", "topic"]]', "a task occurs twice in the group topic+topic"),
         ('vary = { "map.examples" = [5, 9] }', "use dissociation.curve"),
-        ('pairs = true\nvary = { "tasks.0.limit" = [5] }', "'tasks.0.limit' counts tasks"),
+        (
+            'pairs = true\nvary = { "tasks.0.limit" = [5] }',
+            "'tasks.0.limit' is a position in tasks",
+        ),
     ],
 )
 def test_a_wrong_grid_is_one_line(

@@ -42,7 +42,7 @@ def test_blank_lines_keep_their_place(
         entry = lines[place].rstrip("\n")
         assert answers[place] == {"input": entry, "note": "empty input: no answer"}
     assert answers[1]["input"] == "a red cat" and answers[1]["label"] in "01"
-    assert err == "brodmann: note: 3 inputs are empty: no answer there\n"
+    assert err == "brodmann: note: 3 inputs are empty: no answer\n"
 
 
 def test_rows_without_text_keep_their_place(model: Path, command: Command, tmp_path: Path) -> None:
@@ -52,7 +52,7 @@ def test_rows_without_text_keep_their_place(model: Path, command: Command, tmp_p
     answers = [json.loads(line) for line in out.splitlines()]
     assert code == 0 and [answer["input"]["id"] for answer in answers] == ["1", "2", "3"]
     assert answers[1] == {"input": {"id": "2", "a": ""}, "note": "empty input: no answer"}
-    assert err == "brodmann: note: 1 input is empty: no answer there\n"
+    assert err == "brodmann: note: 1 input is empty: no answer\n"
 
 
 def test_tasks_that_do_not_fit_are_named(

@@ -202,7 +202,7 @@ def test_studies_of_many_runs_are_for_one_process(
     for words in (("grid", config), ("compare", arms), ("reproduce", "spec-table3"),
                   ("relate", config)):  # fmt: skip
         code, _, err = command(*words)
-        assert code == 2 and f"{words[0]} is for one process" in err and err.count("\n") == 1
+        assert code == 2 and f"{words[0]} runs in one process only" in err and err.count("\n") == 1
     assert not (tmp_path / "runs").exists()
 
 

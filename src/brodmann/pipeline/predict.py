@@ -127,7 +127,7 @@ class Answers:
         found = []
         if self.blank:
             inputs = "1 input is empty" if self.blank == 1 else f"{self.blank:,} inputs are empty"
-            found.append(f"{inputs}: no answer for them")
+            found.append(f"{inputs}: no answer")
         for name, count in self.unanswered.items():
             found.append(
                 f"task '{name}' did not answer {count:,} of {self.count:,} inputs: it takes "
