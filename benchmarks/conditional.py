@@ -3,13 +3,13 @@
     python benchmarks/conditional.py
 
 1. a training step of `ca_mtl` against one of `shared`, the same half of the layers frozen: 32 rows
-   of four tasks, 128 tokens (and the tasks' own short texts). Most of it is inherent: what is
-   conditional in the frozen layers needs the backward pass through them, `shared` does not;
+   of four tasks, 128 tokens (and the tasks' own short texts). Most of it is inherent:
+   conditional modules in the frozen layers need the backward pass through them, `shared` does not;
 2. the attention bias of a batch (32 rows of four tasks, 128 tokens) against a loop over examples
    that builds each row's with `block_diag`, forward and backward;
 3. an uncertainty step against its candidates' forward passes and a plain step on its batch.
 
-MiniLM, built-in tasks, one thread, medians taking turns.
+MiniLM, built-in tasks, one thread; the sides take turns, and medians are reported.
 """
 
 import argparse
@@ -32,7 +32,7 @@ from brodmann.provenance import provenance
 
 ROUNDS = 9
 BATCH = 32
-TRAIN = 6 * BATCH  # examples a task: every batch of candidates is whole
+TRAIN = 6 * BATCH  # examples per task: every batch of candidates is full
 NAMES = ("sentiment", "paraphrase", "entailment", "acceptability")
 
 

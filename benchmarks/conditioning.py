@@ -3,8 +3,8 @@
     python benchmarks/conditioning.py FOLDER --out benchmarks/results/conditioning.jsonl
 
 CA-MTL on four small real tasks, 500 rows each, against the shared encoder and against one embedding
-for all tasks. Beside the scores stands what exchanging the tasks costs: the worth of knowing the
-task. Finished runs are read from `--out` and not repeated.
+for all tasks. It also reports what swapping the tasks costs, which is what knowing the task
+is worth. Finished runs are read from `--out` and not repeated.
 """
 
 import argparse

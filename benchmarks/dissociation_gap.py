@@ -6,7 +6,7 @@ SST-2 and QNLI, 2,000 training and 600 validation rows each, MiniLM, 3 epochs, Î
 training loop written by hand with torch alone, on the same rows and from the same weights as
 `fit`; the other arms change one thing in it. Every trained model is measured several times: with
 importance from all training rows, from both halves, and from fifths of 400 rows, in float32 and
-in bfloat16 (where the processor has it). Finished (arm, seed) pairs are read from `--out` and not
+in bfloat16 (if the processor has it). Finished (arm, seed) pairs are read from `--out` and not
 repeated.
 """
 
@@ -25,7 +25,7 @@ from torch import nn
 
 import brodmann as bm
 
-# What a script of 100 lines does: whatever torch does by itself, and both tasks in turn.
+# What a script of 100 lines does: torch's defaults, and both tasks in turn.
 BARE: dict[str, Any] = {"buckets": False, "clip": None, "decay": 0.01, "order": "turn"}
 BARE |= {"schedule": "constant", "start": "torch"}
 ARMS: dict[str, dict[str, Any]] = {
@@ -144,7 +144,7 @@ def importance(model: Any, tasks: list[Any], part: int, precision: str) -> Any:
 def train_by_hand(
     model: Any, tasks: list[Any], settings: dict[str, Any], seed: int, precision: str
 ) -> None:
-    """Nothing of Brodmann's training: its own batches, loss, optimizer and schedule."""
+    """Train without Brodmann: with its own batches, loss, optimizer and schedule."""
     bert, batch = model.encoder.backbone, settings["batch"]
     heads = {task.name: model.head_of(task.name).stock.classifier for task in tasks}
     rows = {task.name: encoded_rows(model, task) for task in tasks}

@@ -2,8 +2,8 @@
 
     python benchmarks/encoding.py FOLDER      # FOLDER holds mnli/train.jsonl.gz
 
-Also the ratio to the bare tokenizer on the same texts: what reading ids into arrays, checking and
-storing them costs beyond it.
+Also reports the ratio to the bare tokenizer on the same texts: the cost of reading ids into arrays,
+checking and storing them.
 """
 
 import os

@@ -1,9 +1,9 @@
-"""Twelve small runs in order and on a Ray cluster of two workers, a thread a run.
+"""Twelve small runs in order and on a Ray cluster of two workers, one thread per run.
 
     python benchmarks/grid.py --out benchmarks/results/grid.json
 
 Efficiency is the time in order over twice that on two workers, with and without the start of the
-cluster. The numbers of both must be the same before the clock counts.
+cluster. Both must give the same numbers before times are compared.
 """
 
 import argparse

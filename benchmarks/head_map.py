@@ -3,16 +3,16 @@
     python benchmarks/head_map.py [--data FOLDER] [--rounds 7] [--out FILE]
 
 Everything runs on `builtin:minilm` with the same examples, dtype and threads, in eval mode; the
-numbers of the sides are compared before the clock counts; sides take turns and medians count.
+results of the sides are compared before their times; sides take turns, and medians are reported.
 
 - importance, equal batches: all sides get the same batches: captum's LayerGradientXActivation, a
   loop over examples with parameter gradients (transformers' old run_bertology.py, corrected to one
-  loss an example), and the plain forward passes;
+  loss per example), and the plain forward passes;
 - importance, mixed text: as a user would call either on a file of texts of mixed lengths: ours
   sorts by length, the others read the file in batches of the same size;
 - dissociation: the whole matrix against the plain forward passes that it needs;
-- removal: inference at 128 tokens with 30 % and 50 % of the heads removed, next to what the saved
-  operations allow.
+- removal: inference at 128 tokens with 30 % and 50 % of the heads removed, beside the limit set by
+  the saved operations.
 With --data the texts are SST-2 and QNLI from FOLDER; without it, built-in ones.
 """
 
@@ -43,7 +43,7 @@ LENGTH, BATCH = 128, 32
 
 
 def medians(sides: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
-    """Seconds of each side, the sides taking turns after one round of warm-up."""
+    """Median seconds of each side; the sides take turns after one round of warm-up."""
     clocks: dict[str, list[float]] = {name: [] for name in sides}
     for number in range(rounds + 1):
         for name, work in sides.items():
@@ -55,7 +55,7 @@ def medians(sides: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float
 
 
 class Sides:
-    """One classification task and model; every side gives (layer, head) scores of it."""
+    """One classification task and model; every side computes its (layer, head) scores."""
 
     def __init__(self, rows: list[dict[str, Any]]) -> None:
         self.task = bm.load_task("t", kind="classification", train=rows, validation=rows)
@@ -236,7 +236,7 @@ MEMORY = ("nothing", "ours", "captum", "loop", "forward", "dissociation", "forwa
 
 
 def peak_memory(data: Path | None, side: str) -> float:
-    """Peak resident memory of a process of its own, in MB."""
+    """Peak resident memory of a separate process, in MB."""
     command = [sys.executable, __file__, "--memory", side, *(["--data", str(data)] if data else [])]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return float(done.stdout.split()[-1])

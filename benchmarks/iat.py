@@ -3,7 +3,7 @@
     python benchmarks/iat.py [--out benchmarks/results/iat.json]
 
 MiniLM, two tasks of generated text, batches of 32; plain and masked steps take turns, medians of
-the steps. Memory: what a masked step holds beyond a plain one, in copies of the frozen slices.
+the steps. Memory: what a masked step needs beyond a plain one, in copies of the frozen slices.
 """
 
 import argparse
@@ -63,7 +63,7 @@ def main() -> None:
         batches.append(make_batch([(task.name, encoded, items)], pad_id=0))
     times: dict[str, list[float]] = {name: [] for name in arms}
     for place, batch in enumerate(batches):
-        # Who goes first changes: the second finds the batch in the processor's cache.
+        # Alternate the order: the second side finds the batch in the processor's cache.
         for name in sorted(arms, reverse=bool(place // 2 % 2)):
             took = one_step(*arms[name], batch)
             if place >= 2:  # the first ones make the moments

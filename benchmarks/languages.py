@@ -1,10 +1,10 @@
-"""Do heads serve a task or a language? The report's numbers of finished runs, as one file.
+"""Do heads serve a task or a language? Write the report's numbers of finished runs to one file.
 
     brodmann run examples/languages.toml
     python benchmarks/languages.py runs/languages [--out benchmarks/results/languages.json]
 
 Nothing is measured here: overlap, Spearman and D by kind of comparison, the permutation test, and
-what every pair scores beside the answer that needs no reading.
+the score of every pair beside that of an answer without reading.
 """
 
 import argparse

@@ -1,9 +1,9 @@
-"""How long the catalogue's texts are in word pieces, for estimates of runs that cannot be tried.
+"""Measure the catalogue's texts in word pieces, for estimates of runs that cannot be tried.
 
     python benchmarks/lengths.py DATA --rows 2000
 
-Reads at most so many training rows (validation where there is no training split) of every dataset
-of the catalogue that DATA holds, with the uncased vocabulary of BERT (MiniLM's is the same), and
+Reads at most this many training rows (validation if there is no training split) of every dataset
+of the catalogue that is in DATA, with the uncased vocabulary of BERT (MiniLM's is the same), and
 writes the mean number of tokens, special ones included, cut at 128, 256 and 512, to
 `src/brodmann/data/lengths.toml`. Long contexts of span tasks are read in several windows; what
 all windows of an example hold is counted.
@@ -22,7 +22,9 @@ from brodmann.errors import InputError
 from brodmann.models.backbone.load import load_backbone
 
 OUT = Path(__file__).parent.parent / "src" / "brodmann" / "data" / "lengths.toml"
-HEAD = "# Mean word pieces of an example, cut at so many a window; see benchmarks/lengths.py.\n\n"
+HEAD = (
+    "# Mean word pieces per example, with windows cut at this many; see benchmarks/lengths.py.\n\n"
+)
 
 
 def main() -> None:

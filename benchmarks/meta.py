@@ -2,7 +2,7 @@
 
     python benchmarks/meta.py [--out benchmarks/results/meta.json]
 
-A FOMAML outer step over two pairs (16 examples to adapt with in three steps, 16 to judge by) on
+A FOMAML outer step over two pairs (16 examples to adapt to in three steps, 16 to evaluate on) on
 MiniLM with trained gates, against the same forward and backward passes of the same model on the
 same batches without anything else; medians of rounds in turn. Memory: the highest resident size of
 a process that makes outer steps with 2 pairs each, and of one with 8, over as many pairs in all.
@@ -61,7 +61,7 @@ def timed(action: Any, step: int) -> float:
 
 
 def peak(pairs: int) -> float:
-    """MB of a process of its own after outer steps over 24 pairs in all."""
+    """Peak MB of a separate process after outer steps over 24 pairs in total."""
     code = (
         "import resource, sys; sys.path.insert(0, sys.argv[1]); import meta; "
         f"loop = meta.loop_of({pairs}); [loop.step(n) for n in range({24 // pairs})]; "

@@ -5,9 +5,9 @@
 FOLDER holds <dataset>/train.jsonl.gz. Time of the vocabulary relevance of all of them (texts are
 read one after the other), with the peak resident memory of a process that does nothing else, torch
 included, and by how much it lies above what was resident before the first text. An HMNet step
-against a shared one, one task a batch, as a ratio of medians taking turns. What 13 tasks' paths add
-to resident memory, each model in a process of its own: (growth of hmnet - growth of shared) over
-the bytes of the parameters that hmnet has more; a ratio outside 0.9 to 1.1 fails.
+against a shared one, one task per batch, as a ratio of medians in turn. What 13 tasks' paths add
+to resident memory, each model in a separate process: (growth of hmnet - growth of shared) over
+the bytes of hmnet's additional parameters; a ratio outside 0.9 to 1.1 fails.
 """
 
 import argparse
@@ -58,7 +58,7 @@ def main() -> None:
 
 
 def alone(function: Callable[..., Any], *arguments: Any) -> Any:
-    """In a process of its own: memory that nothing was freed into."""
+    """Run in a separate process, whose memory no earlier work has affected."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         return pool.apply(function, arguments)
 
@@ -172,7 +172,7 @@ def memory_of_paths() -> dict[str, Any]:
 
 
 def grown(architecture: str, parameters: dict[str, Any]) -> dict[str, Any]:
-    """How far a model raises this process's resident memory; a first one has warmed it up."""
+    """Growth of this process's resident memory by a model, after another one warmed it up."""
     first, _ = built("shared", 13)
     touched(first)
     before = status("VmRSS")
@@ -183,7 +183,7 @@ def grown(architecture: str, parameters: dict[str, Any]) -> dict[str, Any]:
 
 
 def touched(model: Any) -> int:
-    """Bytes of the parameters, each read once: what is mapped from a file is resident then."""
+    """Bytes of the parameters, each read once, so that pages mapped from a file are resident."""
     return sum(4 * p.numel() for p in model.parameters() if float(p.detach().sum()) < 1e30)
 
 

@@ -2,8 +2,8 @@
 
     python benchmarks/report.py
 
-Building is a process of its own, from `brodmann report` to its end (figures included); ready is
-from opening the file in headless Chromium to the script's last line.
+Building is timed in a separate process, from `brodmann report` to its end (figures included); ready
+is from opening the file in headless Chromium to the script's last line.
 """
 
 import argparse

@@ -1,11 +1,11 @@
-"""How often tests reject where there is nothing to find, at a nominal 5 %.
+"""How often tests reject a true null hypothesis, at a nominal 5 %.
 
     python benchmarks/significance.py --out benchmarks/results/significance.json
 
 Three null hypotheses, simulated: two arms whose scores over seeds are drawn from the same normal
 distribution; two systems that answer equally well, four fifths of the examples alike; and heads
-that matter to all tasks alike. The papers' paired bootstrap (one-sided) stands beside the two-sided
-tests that `compare`, `transfer` and `grid` use, and the last row is the p-value of D.
+that matter to all tasks alike. The papers' paired bootstrap (one-sided) is compared with the
+two-sided tests that `compare`, `transfer` and `grid` use, and the last row is the p-value of D.
 """
 
 import argparse
@@ -54,7 +54,7 @@ def over_seeds(seeds: int, rounds: int) -> dict[str, float]:
 
 
 def over_examples(examples: int, rounds: int) -> dict[str, float]:
-    """Both are right on 80 % of the examples; on one fifth they answer apart from each other."""
+    """Two systems, each right on 80 % of the examples; on one fifth they answer independently."""
     generator = np.random.default_rng(examples)
     apart = generator.random((rounds, examples)) < 0.2
     common = (generator.random((rounds, examples)) < 0.8).astype(float)

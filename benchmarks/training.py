@@ -9,7 +9,7 @@ Three comparisons, as ratios in one run, the sides taking turns:
 Both sides train one epoch over the same examples with AdamW, clipping and a linear schedule,
 without evaluation, saving or logging; the clock runs from the first batch to the last step.
 With --data the mixed-length text is SST-2 and QNLI's paragraphs from FOLDER; without it, texts
-with a like spread of lengths are made from the built-in suite.
+with a similar spread of lengths are made from the built-in suite.
 """
 
 import argparse
@@ -75,7 +75,7 @@ def equal_rows(rows: list[dict[str, Any]], tokenizer: Any, words: int = 40) -> l
 
 
 def ours(rows: list[dict[str, Any]], steps: int, precision: str) -> float:
-    """Examples a second."""
+    """Examples per second."""
     task = bm.load_task("t", kind="classification", train=rows, validation=rows[:8])
     model = bm.MultiTaskModel.from_pretrained("builtin:minilm", [task], max_length=LENGTH)
     marks: list[float] = []

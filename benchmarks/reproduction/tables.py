@@ -1,10 +1,10 @@
-"""The stored cells of the studies as tables beside the paper's figures.
+"""Print the stored cells of the studies as tables beside the paper's figures.
 
     python benchmarks/reproduction/tables.py
     python benchmarks/reproduction/tables.py --collect runs ca-mtl samplers
 
 Reads `benchmarks/reproduction/results/<study>/*.json`, which `brodmann grid` wrote. `--collect`
-puts the cells of finished grids there, with what their logs say of sampling and learning.
+copies the cells of finished grids there, with their logs' facts about sampling and learning.
 """
 
 import argparse
@@ -58,7 +58,7 @@ def bounds(ends: Any) -> str:
 
 
 def marked(found: dict[str, Any], place: int) -> str:
-    """The base score, with a star where the task has hardly been learnt."""
+    """The base score, with a star if the task was hardly learnt."""
     star = "*" if found["tasks"][place] in found["undertrained"] else ""
     return percent(found["base"][place]) + star
 
@@ -277,7 +277,7 @@ def paired(study: str) -> None:
 
 
 def used_share(cell: dict[str, Any], study: str) -> float | None:
-    """Distinct examples trained on over all, where the sampler counts them."""
+    """Share of distinct examples trained on, if the sampler counts them."""
     if cell.get("used") is None:
         return None
     sizes = cell.get("sizes") or recipe_sizes(study)

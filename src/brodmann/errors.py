@@ -1,4 +1,4 @@
-"""What can go wrong, said once: every error a user can cause is one line that says what to do."""
+"""Exceptions, notes and message helpers: every user error is one line that says what to do."""
 
 import difflib
 import errno
@@ -22,7 +22,7 @@ class InputError(BrodmannError, ValueError):
 
 
 class FolderBusyError(InputError):
-    """Somebody else is writing the folder now."""
+    """Another process is writing to the folder."""
 
 
 class RunError(BrodmannError, RuntimeError):
@@ -30,39 +30,39 @@ class RunError(BrodmannError, RuntimeError):
 
 
 class Interrupted(BrodmannError):  # noqa: N818 (nothing went wrong)
-    """Stopped by Ctrl-C or SIGTERM after saving: the same command goes on from there."""
+    """Stopped by Ctrl-C or SIGTERM after saving: the same command resumes the work."""
 
     def __init__(self, message: str, signal_number: int) -> None:
         super().__init__(message)
         self.exit_code = 128 + signal_number  # the shell's own convention: 130 and 143
 
     def __reduce__(self) -> tuple[type, tuple[str, int]]:
-        return Interrupted, (str(self), self.exit_code - 128)  # it may come from another process
+        return Interrupted, (str(self), self.exit_code - 128)  # may come from another process
 
 
 def note(text: str) -> None:
-    """Tell the user something that stops nothing, from wherever it is noticed.
+    """Tell the user something that does not stop the run.
 
-    A record of the logger "brodmann": the command line shows it among the notes of a run, and
-    Python prints it as one line on stderr where nobody has asked for anything else.
+    Logs to the logger "brodmann": the command line shows the record among the notes of a run, and
+    Python prints it as one line on stderr unless logging is configured otherwise.
     """
     logging.getLogger("brodmann").warning(text)
 
 
-# Control characters but tab and line break, and those that turn the direction of writing.
+# Control characters except tab and line break, and those that change the writing direction.
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 def visible(text: str) -> str:
-    """Show control characters as JSON escapes: no name from a file may steer a terminal."""
+    """Replace control characters with JSON escapes: no name from a file may steer a terminal."""
     return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
-MOST_SHOWN = 50  # words that a message lists
+MOST_SHOWN = 50  # the most words that a message lists
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """`; did you mean 'x'?` for a near miss, else the known words, else nothing."""
+    """Return `; did you mean 'x'?` for a near miss, else the known words, else an empty string."""
     known = list(known)
     near = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
     if near:
@@ -71,7 +71,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 def disk_error(error: OSError, path: object) -> BrodmannError | None:
-    """The one-line form of a full, limited or read-only disk; None for any other error."""
+    """Turn a full, limited or read-only disk into a one-line error; None for any other error."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return InputError(f"no disk space left to write {path}: free some and run again")
     if error.errno == errno.EFBIG:

@@ -1,6 +1,6 @@
-"""Files written whole or not at all, one writer at a time, with checksums.
+"""Write files completely or not at all, one writer at a time, with checksums.
 
-A leaf: every package may import it, it imports none of them and loads no torch.
+Every package may import this module; it imports none of them and does not load torch.
 """
 
 import contextlib
@@ -25,13 +25,15 @@ Array = NDArray[Any]
 
 SCHEMA_VERSION = 1
 LOCK = ".lock"
-CHECKSUMS = "checksums.json"  # beside the files of a checkpoint or a model: the SHA-256 of each
+CHECKSUMS = "checksums.json"  # SHA-256 of each file of a checkpoint or model
 
 
 @contextlib.contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """A temporary name beside `path` to write to. When the block ends well it is flushed to disk
-    and renamed: never half a file."""
+    """Yield a temporary path beside `path`; on success, flush it to disk and rename it to `path`.
+
+    The file is written completely or not at all.
+    """
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -45,14 +47,13 @@ def whole_file(path: Path) -> Iterator[Path]:
         raise
     finally:
         with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)  # what is left of it when the block did not end well
+            temporary.unlink(missing_ok=True)  # left over when the block failed
 
 
 def _sync(path: Path) -> None:
-    """Flush a file, or the entries of a folder: else what was renamed may be gone after a power
-    cut."""
+    """Flush a file or a folder's entries: a power cut could otherwise undo the rename."""
     folder = path.is_dir()
-    if folder and os.name == "nt":  # a folder cannot be opened there
+    if folder and os.name == "nt":  # Windows cannot open a folder
         return
     descriptor = os.open(path, os.O_RDONLY if folder else os.O_RDWR)
     try:
@@ -74,25 +75,25 @@ def write_text(path: Path, content: str) -> None:
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """JSON with a `schema_version`; a number that is not finite is an error, not `NaN`."""
+    """Write JSON with a `schema_version`; a non-finite number is an error, not `NaN`."""
     document = {"schema_version": SCHEMA_VERSION, **content}
     write_text(path, json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
-    """A compressed .npz, whole or not at all."""
+    """Write a compressed .npz file, completely or not at all."""
     buffer = io.BytesIO()
     np.savez_compressed(buffer, allow_pickle=False, **arrays)
     write_bytes(path, buffer.getvalue())
 
 
 def without_nan(matrix: Array) -> list[list[float | None]]:
-    """A matrix as JSON has it: None for what is undefined."""
+    """The matrix as lists for JSON, with None for undefined values."""
     return [[None if np.isnan(value) else float(value) for value in row] for row in matrix]
 
 
 def read_arrays(path: Path) -> dict[str, Array]:
-    """What `write_arrays` wrote."""
+    """Read the arrays that `write_arrays` wrote."""
     try:
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
@@ -102,12 +103,12 @@ def read_arrays(path: Path) -> dict[str, Array]:
 
 
 def read_json(path: Path, **expected: type) -> dict[str, Any]:
-    """A document that `write_json` wrote, with at least the keys and types that are `expected`."""
+    """Read a document that `write_json` wrote; check that it has the `expected` keys and types."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise InputError(f"{path}: no such file") from None
-    except (ValueError, RecursionError) as error:  # not JSON, not UTF-8, nested beyond measure
+    except (ValueError, RecursionError) as error:  # not JSON, not UTF-8, nested too deeply
         raise InputError(f"{path}: not a JSON document ({error})") from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from None
@@ -129,10 +130,10 @@ def read_json(path: Path, **expected: type) -> dict[str, Any]:
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """A log of one JSON object a line; none where there is no file.
+    """Read a log with one JSON object per line; an empty list if the file does not exist.
 
-    Logs are added to, not renamed into place: the line that a kill or a writer at work has cut in
-    half is not there yet.
+    Logs are appended to, not renamed into place: a last line that is incomplete, because a process
+    was killed or is still writing, is skipped.
     """
     if not path.is_file():
         return []
@@ -146,7 +147,7 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:
-    """The lines of a run's log in the form they were written in; damaged ones are passed over."""
+    """Read a run's log and skip entries that are damaged or of another form."""
 
     def is_whole(entry: dict[str, Any]) -> bool:
         needed = ("stage", "seconds") if "stage" in entry else ("step",)
@@ -163,19 +164,19 @@ def read_log(path: Path) -> list[dict[str, Any]]:
 
 
 def append_lines(path: Path, entries: Iterable[Mapping[str, Any]]) -> None:
-    """Add one JSON object per line to a log: all of them or, on a full disk, none."""
+    """Append one JSON object per line to a log: all of them or, on a full disk, none."""
     content = "".join(json.dumps(entry) + "\n" for entry in entries).encode()
     try:
         with open(path, "ab+", buffering=0) as file:
             before = file.seek(0, os.SEEK_END)
             if before and (file.seek(before - 1), file.read(1))[1] != b"\n":
-                content = b"\n" + content  # a kill has cut the last line in half
+                content = b"\n" + content  # a killed process left half a line
             left = memoryview(content)
             try:
                 while left:
                     left = left[file.write(left) or 0 :]
             except OSError:
-                with contextlib.suppress(OSError):  # what stopped the writing is to be said
+                with contextlib.suppress(OSError):  # report the error that stopped the writing
                     file.truncate(before)
                 raise
     except OSError as error:
@@ -186,7 +187,7 @@ def append_lines(path: Path, entries: Iterable[Mapping[str, Any]]) -> None:
 
 @contextlib.contextmanager
 def whole_folder(path: Path) -> Iterator[Path]:
-    """A temporary folder that becomes `path` when the block ends well, and vanishes otherwise."""
+    """Yield a temporary folder that replaces `path` on success and is removed otherwise."""
     if path.exists() and not path.is_dir():
         raise InputError(f"{path}: is a file, expected a folder or nothing")
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.tmp")
@@ -196,7 +197,7 @@ def whole_folder(path: Path) -> Iterator[Path]:
         for inner in (*temporary.rglob("*"), temporary):
             _sync(inner)
         if path.exists():
-            # A filled folder cannot be replaced: the old one steps aside first.
+            # A folder with content cannot be replaced: move the old one out of the way first.
             aside = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.old")
             path.replace(aside)
             temporary.replace(path)
@@ -216,9 +217,9 @@ def whole_folder(path: Path) -> Iterator[Path]:
 
 
 def sweep_leftovers(folder: Path) -> None:
-    """Remove what a killed process left under temporary names (the caller holds the lock).
+    """Remove the temporary files that a killed process left (the caller holds the lock).
 
-    Folders inside are swept too, except those with a lock of their own: they are other runs.
+    Subfolders are swept, too, except those with their own lock: they are other runs.
     """
     for path in list(folder.iterdir()):
         if is_leftover(path):
@@ -231,7 +232,7 @@ def sweep_leftovers(folder: Path) -> None:
 
 
 def is_leftover(path: Path) -> bool:
-    """By its name: what is written before it is renamed into place, or waits to be removed."""
+    """Whether the name is that of a temporary file or of a folder waiting to be removed."""
     return path.name.startswith(".") and path.suffix in (".tmp", ".old")
 
 
@@ -239,7 +240,7 @@ def is_leftover(path: Path) -> bool:
 def locked(folder: Path) -> Iterator[None]:
     """Hold the folder's lock; the operating system frees it when the process dies.
 
-    What a process that died has left under temporary names is removed.
+    Temporary files that a dead process left behind are removed.
     """
     from filelock import FileLock, Timeout
 
@@ -263,7 +264,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def wait_until_free(folder: Path, every: float = 1.0) -> None:
-    """Until whoever holds the folder's lock has let it go."""
+    """Wait until the folder's lock is free."""
     while True:
         try:
             with locked(folder):
@@ -288,7 +289,7 @@ def digest(*parts: Any) -> str:
 
 
 def cache_folder() -> Path:
-    """Where tokenised texts are kept: `BRODMANN_CACHE`, or the user's cache folder."""
+    """The folder of cached tokenised texts: `BRODMANN_CACHE`, or the user's cache folder."""
     chosen = os.environ.get("BRODMANN_CACHE")
     if chosen:
         return Path(chosen)
@@ -307,9 +308,9 @@ def write_checksums(folder: Path, *, but: Collection[str] = ()) -> None:
 
 
 def damage_in(folder: Path, expected: Iterable[str]) -> tuple[str, str] | None:
-    """The first file that is not as it was written, and what is wrong with it.
+    """The first damaged file and what is wrong with it; None if all are intact.
 
-    `expected` must be among the files that have a checksum: a list that lost an entry is damaged.
+    Every name in `expected` must have a checksum: a list that lost an entry is damaged, too.
     """
     try:
         sums = read_json(folder / CHECKSUMS).get("files")

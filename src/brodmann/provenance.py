@@ -1,4 +1,4 @@
-"""Where numbers come from: versions, hardware, git state, memory."""
+"""Record where numbers come from: versions, hardware, git state, memory."""
 
 import contextlib
 import os
@@ -52,10 +52,10 @@ def _git_state() -> dict[str, Any] | None:
 
 
 def peak_of_process() -> int:
-    """Highest resident size so far, bytes; 0 where the system does not say."""
+    """Peak resident memory of the process so far, in bytes; 0 if the system does not report it."""
     try:
         import resource
     except ImportError:  # Windows
         return 0
     size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return size if sys.platform == "darwin" else 1024 * size  # the Mac counts bytes, Linux KB
+    return size if sys.platform == "darwin" else 1024 * size  # macOS reports bytes, Linux KB

@@ -1,4 +1,4 @@
-"""What the measurements give: head scores and dissociation, saved as JSON, plain numpy inside."""
+"""Results of the measurements: head scores and dissociation, as numpy arrays, saved as JSON."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -13,27 +13,27 @@ from brodmann.errors import InputError, did_you_mean
 from brodmann.files import Array, read_json, write_json
 
 Head = tuple[int, int]  # (layer, head), counted from 0
-PARTS = 10  # that importance is summed up over, so that its examples can be redrawn
+PARTS = 10  # of the examples that importance is summed over, so that they can be redrawn
 
 
 def mean_dissociation(found: Mapping[str, Any]) -> float | None:
-    """D of one stored run or curve point: None as soon as one task has none.
+    """D of one stored run or curve point; None as soon as one task has no D.
 
-    Files of earlier versions hold the mean over the other tasks there.
+    In files of earlier versions, the stored mean covers the remaining tasks only.
     """
     incomplete = found.get("undefined") or any(d is None for d in found.get("per_task", ()))
     return None if incomplete else found["mean"]
 
 
 def share_of(alpha: float, count: int) -> int:
-    """floor(alpha · count), counted exactly: 0.58 · 100 is 57.99… in floats."""
+    """floor(alpha · count) without rounding errors: 0.58 · 100 is 57.99… in floats."""
     if isinstance(alpha, bool) or not isinstance(alpha, Real) or not 0 <= alpha <= 1:
         raise InputError(f"alpha = {alpha!r}: expected a share from 0 to 1")
     return int(Fraction(str(alpha)) * count)
 
 
 def _check_order(method: str, alpha: Any, task: Any) -> None:
-    """Refuse swapped arguments by name: the task is the optional one, so it comes second."""
+    """Reject swapped arguments: the task is optional and comes second."""
     if isinstance(alpha, str) and not isinstance(task, str):
         share = 0.3 if task is None else task
         raise InputError(
@@ -52,8 +52,8 @@ class HeadScores:
     values: Array
     settings: dict[str, Any] = field(default_factory=dict)  # how they were measured
     removed: tuple[Head, ...] = ()  # heads the model no longer has: never chosen
-    # Sums over fixed parts of the examples, (task, part, layer, head), and how much each part
-    # counts, (task, part): heads can be chosen again as if other examples had been drawn.
+    # Sums over fixed parts of the examples, (task, part, layer, head), and the weight of each part,
+    # (task, part): with them, heads can be chosen again as if other examples had been drawn.
     part_sums: Array | None = None
     part_counts: Array | None = None
 
@@ -80,12 +80,12 @@ class HeadScores:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(layers, heads a layer)."""
+        """(layers, heads per layer)."""
         return int(self.values.shape[1]), int(self.values.shape[2])
 
     @property
     def heads(self) -> int:
-        """How many heads there are to choose from."""
+        """Number of heads to choose from."""
         return self.shape[0] * self.shape[1] - len(self.removed)
 
     def of(self, task: str) -> Array:
@@ -95,16 +95,16 @@ class HeadScores:
         return np.asarray(self.values[self.tasks.index(task)])
 
     def together(self) -> Array:
-        """All tasks as one: each task's scores divided by their sum, then averaged."""
+        """Scores of all tasks together: each task's scores divided by their sum, then averaged."""
         totals = np.abs(self.values).sum(axis=(1, 2), keepdims=True)
         return np.asarray((self.values / np.where(totals > 0, totals, 1)).mean(axis=0))
 
     def ranking(
         self, task: str | None = None, *, least: bool = False, group: int = 1
     ) -> list[Head]:
-        """Heads from the most (or least) important on, over all layers; ties by (layer, head).
+        """All heads by decreasing (or increasing) importance; ties are ordered by (layer, head).
 
-        `group` heads that stand side by side and share their keys rank together, by their mean.
+        Each `group` of neighbouring heads that share their keys is ranked as one, by its mean.
         """
         return self._ranked(self.together() if task is None else self.of(task), least, group)
 
@@ -129,16 +129,16 @@ class HeadScores:
         return self._first(self.ranking(task, least=True, group=group), alpha, group)
 
     def random(self, alpha: float, seed: int, *, group: int = 1) -> list[Head]:
-        """As many heads drawn at random, over all layers together."""
+        """floor(alpha · heads) heads drawn at random over all layers."""
         drawn = np.random.default_rng(seed).random(self.shape)
         return self._first(self._ranked(drawn, True, group), alpha, group)
 
     def _first(self, ranked: list[Head], alpha: float, group: int) -> list[Head]:
-        """Whole groups only, so that a layer's remaining heads still share keys evenly."""
+        """The first heads in whole groups: a layer's remaining heads still share keys evenly."""
         return sorted(ranked[: share_of(alpha, self.heads) // group * group])
 
     def normalized(self, how: str) -> "HeadScores":
-        """`layer`: every layer's scores have L2 norm 1 (Michel et al. 2019); `none`: unchanged."""
+        """Scale every layer's scores to L2 norm 1 (`layer`, Michel et al. 2019) or not (`none`)."""
         if how == "none":
             return self
         if how != "layer":
@@ -189,10 +189,10 @@ class HeadScores:
 
 @dataclass
 class Dissociation:
-    """How far tasks have separated over the heads of one model.
+    """How far the tasks have separated over the heads of one model.
 
-    `performance[i][j]` is task i's score with task j's heads off. A number that means nothing is
-    None, and `undefined` says why; with one task in it the mean is None, too.
+    `performance[i][j]` is task i's score with task j's heads switched off. A number that cannot be
+    defined is None, and `undefined` says why; one such task makes the mean None, too.
     """
 
     tasks: list[str]
@@ -200,29 +200,29 @@ class Dissociation:
     alpha: float
     heads: list[list[Head]]  # chosen for each task
     base: list[float]
-    trivial: list[float]  # the best answers without reading the text
+    trivial: list[float]  # the best score possible without reading the text
     performance: list[list[float]]
     random: list[list[float]]  # [task][draw]
     per_task: list[float | None]  # D of each task
     mean: float | None
     pairwise: list[list[float | None]]
-    verdicts: list[list[str]]  # of each pair, by the paper's rule, whatever the intervals
+    verdicts: list[list[str]]  # per pair, by the paper's rule, regardless of the intervals
     # level, over (what was drawn again), per_task, mean, pairwise and pairs: [low, high] or None;
     # examples_only: the same over validation examples alone, where importance was redrawn, too
     intervals: dict[str, Any]
-    p_values: list[float | None]  # own heads against random ones
+    p_values: list[float | None]  # a task's own heads against random ones
     overlap: list[list[float]]
     heads_per_layer: list[list[int]]  # [task][layer]
-    layer_spread: list[float]  # their standard deviation over tasks, a layer
+    layer_spread: list[float]  # standard deviation over tasks, per layer
     undefined: dict[str, str]  # task → why it has no D
     undertrained: dict[str, str]  # task → why its D means little
-    curve: list[dict[str, Any]]  # the same over other shares
+    curve: list[dict[str, Any]]  # the same for other shares
     settings: dict[str, Any]
     redrawn: dict[str, Any] | None = None  # D with heads chosen by redrawn importance examples
     null: dict[str, Any] | None = None  # D with heads dealt to the tasks at random, and its p
 
     def check_shape(self) -> None:
-        """Every list has an entry a task."""
+        """Raise ValueError unless every list has one entry per task."""
         count = len(self.tasks)
         rows: list[list[Any]] = [self.performance, self.pairwise, self.verdicts, self.overlap]
         lists: list[list[Any]] = [
@@ -246,7 +246,7 @@ class Dissociation:
         return short
 
     def to_frame(self) -> Any:
-        """A pandas table: a row a task evaluated, a column a task whose heads are off."""
+        """A pandas table: one row per evaluated task, one column per task whose heads are off."""
         pandas = need_pandas()
         frame = pandas.DataFrame(
             self.performance,
@@ -288,8 +288,8 @@ class AttentionMaps:
 
     tasks: tuple[str, ...]
     values: Array
-    runs: tuple[str, str]  # whose maps
-    examples: int  # texts a task, at most
+    runs: tuple[str, str]  # the two runs compared
+    examples: int  # at most this many texts per task
 
     def __post_init__(self) -> None:
         self.tasks, self.runs = tuple(self.tasks), (str(self.runs[0]), str(self.runs[1]))

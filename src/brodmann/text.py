@@ -1,14 +1,14 @@
-"""Numbers and names as readers see them: every format once, for page, terminal, tables and cards.
+"""Format numbers and names for readers: one function per format, used by every output.
 
-Scores are shares and shown in percent with one decimal place; a difference of two scores is shown
-in points. A minus is a true minus (−); the terminal types it as a hyphen, which programs can read.
+Scores are shares, shown in percent with one decimal place; a difference of two scores is shown in
+points. A minus is a true minus (−); the terminal prints a hyphen, which programs can read.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-NOTHING = "–"  # in the place of a number that does not exist
-USED = 0.5  # points: a conditioning whose worth lies below this for sure is hardly used
+NOTHING = "–"  # shown in place of a missing number
+USED = 0.5  # points: a conditioning that is certainly worth less is hardly used
 VERDICTS = {  # finding of a pair of tasks → words
     "double-distinct": "double dissociation, distinct",
     "double": "double dissociation",
@@ -21,7 +21,7 @@ VERDICTS = {  # finding of a pair of tasks → words
 
 
 def plain(value: float, digits: int = 1) -> str:
-    """A number with a true minus, and no minus before zero.
+    """Format a number with a true minus, and no minus before zero.
 
     >>> plain(-1234.56), plain(-0.04), plain(7, 0)
     ('−1,234.6', '0.0', '7')
@@ -33,7 +33,7 @@ def plain(value: float, digits: int = 1) -> str:
 
 
 def signed(value: float, digits: int = 1) -> str:
-    """A number that counts up or down from zero.
+    """Format a number with its sign.
 
     >>> signed(1.26), signed(-3, 0), signed(0.01)
     ('+1.3', '−3', '0.0')
@@ -43,7 +43,7 @@ def signed(value: float, digits: int = 1) -> str:
 
 
 def percent(value: float | None, digits: int = 1) -> str:
-    """A score or share in percent, without the sign.
+    """Format a score or share in percent, without the % sign.
 
     >>> percent(0.8125), percent(None)
     ('81.2', '–')
@@ -52,7 +52,7 @@ def percent(value: float | None, digits: int = 1) -> str:
 
 
 def points(difference: float) -> str:
-    """A difference of two scores.
+    """Format a difference of two scores in points, with its sign.
 
     >>> points(0.0512), points(-0.3)
     ('+5.1', '−30.0')
@@ -61,7 +61,7 @@ def points(difference: float) -> str:
 
 
 def percentage(part: float) -> str:
-    """A chosen share with as many digits as it was given.
+    """Format a chosen share with as many digits as it was given.
 
     >>> percentage(0.3), percentage(0.125)
     ('30 %', '12.5 %')
@@ -70,7 +70,7 @@ def percentage(part: float) -> str:
 
 
 def interval(ends: Sequence[float] | None) -> str:
-    """Both ends in percent; empty where there is no interval.
+    """Format both ends in percent; empty if there is no interval.
 
     >>> interval((-0.095, 0.226))
     '[−9.5, 22.6]'
@@ -79,12 +79,12 @@ def interval(ends: Sequence[float] | None) -> str:
 
 
 def with_interval(value: str, ends: Sequence[float] | None) -> str:
-    """A number, and its interval where there is one."""
+    """Format a number, with its interval if it has one."""
     return f"{value} {interval(ends)}".strip()
 
 
 def mean_spread(value: Sequence[float | None] | None) -> str:
-    """Mean ± standard deviation in percent; one measurement has no spread.
+    """Format mean ± standard deviation in percent; a single measurement has no spread.
 
     >>> mean_spread((0.5, 0.1)), mean_spread((0.5, None)), mean_spread(None)
     ('50.0 ± 10.0', '50.0', '–')
@@ -100,7 +100,7 @@ def p_value(p: float) -> str:
 
 
 def difference(entry: Mapping[str, Any]) -> str:
-    """Points with their interval and p.
+    """Format a difference in points with its interval and p.
 
     >>> difference({"difference": 0.012, "interval": (-0.004, 0.028), "p": 0.09})
     '+1.2 [−0.4, 2.8] p = 0.090'
@@ -110,13 +110,13 @@ def difference(entry: Mapping[str, Any]) -> str:
 
 
 def dissociation(value: float | None) -> str:
-    """D in percent; a D that was measured and is None is undefined."""
+    """Format D in percent; a D that was measured but is None is undefined."""
     return "undefined" if value is None else percent(value)
 
 
 def number(value: float) -> str:
-    """A number of a paper's table: percentages have one decimal place, correlations and cosines
-    two, counts none.
+    """Format a number of a paper's table: percentages with one decimal place, correlations and
+    cosines with two, counts with none.
 
     >>> number(81.26), number(0.613), number(-12), number(110000)
     ('81.3', '0.61', '−12', '110,000')
@@ -125,14 +125,14 @@ def number(value: float) -> str:
 
 
 def places(*values: float) -> int:
-    """Decimal places of numbers that stand beside each other."""
+    """Decimal places shared by numbers shown side by side."""
     if all(isinstance(value, int) for value in values):
         return 0
     return 2 if all(abs(value) < 1 for value in values) else 1
 
 
 def duration(seconds: float) -> str:
-    """The two largest units of a time.
+    """Format a time in its two largest units.
 
     >>> duration(2.5), duration(125), duration(720), duration(7500)
     ('2.5 s', '2 min 5 s', '12 min', '2 h 5 min')
@@ -150,7 +150,7 @@ def duration(seconds: float) -> str:
 
 
 def time_left(seconds: float) -> str:
-    """An expected time, which is not known to the second.
+    """Format an estimated remaining time, without false precision.
 
     >>> time_left(740), time_left(20)
     ('about 12 min left', 'about 20 s left')
@@ -160,7 +160,7 @@ def time_left(seconds: float) -> str:
 
 
 def size(count: float) -> str:
-    """Bytes, with three digits from a gigabyte on.
+    """Format a number of bytes; gigabytes have three digits.
 
     >>> size(300), size(45e6), size(1.254e9), size(250e9)
     ('less than 1 MB', '45 MB', '1.25 GB', '250 GB')
@@ -177,7 +177,7 @@ def millions(count: float, digits: int = 1) -> str:
 
 
 def parameters(counts: Mapping[str, int]) -> str:
-    """All parameters, and those that one task uses where that is fewer (paths, skills)."""
+    """Format all parameters and, if fewer, those that one task uses (paths, skills)."""
     words = f"{millions(counts['total'])} parameters"
     if "activated" in counts:
         words += f", {millions(counts['activated'])} of them active for a task"
@@ -185,7 +185,7 @@ def parameters(counts: Mapping[str, int]) -> str:
 
 
 def rates(of_parts: Mapping[str, float]) -> str:
-    """The common learning rate, and those of parts that have their own.
+    """Format the common learning rate and those of parts with their own.
 
     >>> rates({"backbone": 1e-4, "heads": 1e-4, "gates": 0.05})
     '0.0001 (gates 0.05)'
@@ -196,12 +196,12 @@ def rates(of_parts: Mapping[str, float]) -> str:
 
 
 def reasons(undefined: Mapping[str, str]) -> str:
-    """Why a D is undefined: the tasks without one, each with its reason."""
+    """Why D is undefined: each task without a D, with its reason."""
     return "; ".join(f"{task}: {reason}" for task, reason in undefined.items())
 
 
 def conditioning(worth: Mapping[str, Any]) -> str:
-    """Whether a model uses what it knows of its task, by what exchanging the tasks costs."""
+    """Say whether a model uses its knowledge of the task, by what swapping the tasks costs."""
     low, high = (100 * bound for bound in worth["interval"])
     if low > 0:
         used = "used"
@@ -214,7 +214,7 @@ def conditioning(worth: Mapping[str, Any]) -> str:
 
 
 def over_seeds(found: Mapping[str, Any]) -> str:
-    """D over seeds; runs without one are counted, and their reasons given."""
+    """Format D over seeds; runs without one are counted, with the reasons."""
     runs = found.get("runs", found["seeds"] + found["left_out"])
     if found["mean"] is None:
         words = f"{runs} seeds: D is undefined"
@@ -227,7 +227,7 @@ def over_seeds(found: Mapping[str, Any]) -> str:
 
 
 def setting(value: Any) -> str:
-    """A value of a configuration; a table as its key=value pairs.
+    """Format a value of a configuration; a table becomes its key=value pairs.
 
     >>> setting({"norms": "none", "depth": 2}), setting(0.5)
     ('(norms=none, depth=2)', '0.5')
@@ -238,7 +238,7 @@ def setting(value: Any) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """A number of things.
+    """Format a number of things.
 
     >>> counted(1, "run"), counted(1200, "run")
     ('1 run', '1,200 runs')
@@ -247,7 +247,7 @@ def counted(count: int, noun: str) -> str:
 
 
 def listed(names: Sequence[str], most: int = 6) -> str:
-    """A few names in a row; of many, how many more there are.
+    """Join a few names; of many, say how many more there are.
 
     >>> listed(["a", "b", "c"], 2)
     'a, b and 1 more'
@@ -257,7 +257,7 @@ def listed(names: Sequence[str], most: int = 6) -> str:
 
 
 def short(name: str, letters: int = 24) -> str:
-    """A name that fits where it stands.
+    """Shorten a name to at most `letters` letters.
 
     >>> short("acceptability", 8)
     'accepta…'
@@ -266,5 +266,5 @@ def short(name: str, letters: int = 24) -> str:
 
 
 def capital(text: str) -> str:
-    """The same words as the beginning of a sentence."""
+    """The text with a capital first letter."""
     return text[:1].upper() + text[1:]

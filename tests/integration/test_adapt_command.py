@@ -45,7 +45,7 @@ def test_a_new_task_is_scored_from_every_start_and_then_trained(
     trained.write_text(TRAINED.format(folder=tmp_path, architecture=architecture))
     new.write_text(NEW.format(folder=tmp_path))
     code, _, err = command("adapt", new)
-    assert code == 2 and "no trained model there: run `brodmann train` first" in err
+    assert code == 2 and "no trained model in it: run `brodmann train` first" in err
     assert command("train", trained)[0] == 0
     code, out, err = command("adapt", new)
     assert (code, err) == (0, ""), err
@@ -69,7 +69,7 @@ def test_a_new_task_is_scored_from_every_start_and_then_trained(
     for setting, words in (
         ("adapt.like=sentimnt", "did you mean 'sentiment'"),
         ("adapt.like=random", "belongs to another run"),
-        ("model.max_length=64", "[adapt]: model.max_length: a new task takes its model"),
+        ("model.max_length=64", "[adapt]: model.max_length: a new task uses the trained model"),
         ('name="other"', None),
     ):
         code, _, err = command("adapt", new, "--set", setting)
@@ -80,7 +80,7 @@ def test_a_new_task_is_scored_from_every_start_and_then_trained(
     result = json.loads((tmp_path / "runs/further/adaptation.json").read_text("utf-8"))
     assert set(result["old"]["after"]) == {"acceptability", "sentiment", "similarity"}
     code, out, err = command("compare", tmp_path / "runs/new", tmp_path / "runs/other", "--json")
-    assert code == 2 and "runs of at least two kinds" in err  # the same under another name
+    assert code == 2 and "needs at least two arms" in err  # the same under another name
     assert command("evaluate", trained)[0] == 0
     code, _, err = command("compare", tmp_path / "runs/trained", tmp_path / "runs/new")
     assert code == 2 and "no task is common to all" in err and err.count("\n") == 1
@@ -96,7 +96,7 @@ def test_a_new_task_is_scored_from_every_start_and_then_trained(
     assert command("adapt", tmp_path / "runs/new")[0] == 0
     two = ("--set", 'tasks=["builtin/topic", "builtin/opinion"]', "--set", "name=two")
     code, _, err = command("relate", new, *two, "--by", "words", "--pieces")
-    assert code == 2 and "names none itself" in err
+    assert code == 2 and "there is no backbone to read" in err
     log = (tmp_path / "runs/new/log.jsonl").read_text("utf-8").splitlines()
     stages = [entry["stage"] for line in log if "stage" in (entry := json.loads(line))]
     assert stages[:2] == ["zero-shot", "training"]
@@ -137,7 +137,7 @@ def test_old_tasks_that_lose_are_named_with_what_keeps_them(
     advice = (
         "Set frozen = true in [adapt]: then only what belongs to the new tasks is trained, and old "
         "tasks stay as they are. If that learns too little, train the start with an architecture "
-        "that gives every task parts of its own (ca_mtl, adapters, pals)."
+        "that gives every task its own parts (ca_mtl, adapters, pals)."
     )
     assert advice in told
     page = (tmp_path / "runs/new/report.html").read_text("utf-8")
@@ -150,8 +150,8 @@ def test_old_tasks_that_lose_are_named_with_what_keeps_them(
     code, out, err = command("adapt", new, *only)
     assert (code, err) == (0, "")
     assert (
-        f"note: old tasks are not scored: {tmp_path}/alone/config.toml: no such file, so where "
-        "their data are is not known\n" in out
+        f"note: old tasks are not scored: {tmp_path}/alone/config.toml: no such file, so the "
+        "location of their data is unknown\n" in out
     )
 
 
@@ -184,7 +184,7 @@ def test_everything_may_train_on_shares_of_the_data(tmp_path: Path, command: Com
     for setting, words in (
         ("adapt.frozen=true", "[adapt]: free = true trains everything, frozen = true nothing old"),
         ("adapt.shares=[0.01]", "0.01 of the 32 training examples of 'acceptability' is less than"),
-        ("adapt.shares=[1, 1]", "one stands twice"),
+        ("adapt.shares=[1, 1]", "one occurs twice"),
     ):
         code, _, err = command("adapt", new, *free, "--set", "name=wrong", "--set", setting)
         assert code == 2 and words in err and not (runs / "wrong").exists()
@@ -194,14 +194,14 @@ def test_everything_may_train_on_shares_of_the_data(tmp_path: Path, command: Com
         f'[transfer]\nstarts = {{ a = "{runs}/trained" }}\n'
     )
     code, _, err = command("transfer", few)
-    assert code == 2 and "shares of their data by [adapt] shares" in err
+    assert code == 2 and "for shares of their data set [adapt] shares" in err
 
 
 def test_relations_of_a_trained_run(tmp_path: Path, command: Command) -> None:
     config = tmp_path / "trained.toml"
     config.write_text(TRAINED.format(folder=tmp_path, architecture="ca_mtl"))
     code, _, err = command("relate", config, "--by", "covsim")
-    assert code == 2 and "no trained model there" in err
+    assert code == 2 and "no trained model in it" in err
     assert command("train", config)[0] == 0
     run = (tmp_path / "runs/trained", "--by", "covsim", "--examples")
     code, out, err = command("relate", *run, "20")
@@ -224,7 +224,7 @@ def test_a_plan_and_then_what_it_took(
     trained.write_text(TRAINED.format(folder=tmp_path, architecture=architecture))
     new.write_text(NEW.format(folder=tmp_path) + "shares = [0.25, 0.5, 1.0]\n")
     code, _, err = command("plan", new)
-    assert code == 2 and "no trained model there: run `brodmann train` first" in err
+    assert code == 2 and "no trained model in it: run `brodmann train` first" in err
     assert command("train", trained)[0] == 0
     code, out, err = command("plan", new, "--json")
     assert (code, err) == (0, "")

@@ -65,7 +65,7 @@ def test_files_and_columns(complaint: Callable[..., str]) -> None:
         described("classification", "b.jsonl"), {"b.jsonl": '{"text": 1}\n{oops\n'}
     ) == (
         "b.jsonl line 2: broken JSON (Expecting property name enclosed in double quotes "
-        "at column 2): expected one JSON object a line"
+        "at column 2): expected one JSON object per line"
     )
     assert complaint(
         described("classification", "b.csv"), {"b.csv": b"text,label\n\xff\xfe,a\n"}
@@ -89,7 +89,7 @@ def test_labels_and_values(complaint: Callable[..., str]) -> None:
     )
     tags = '{"tokens": ["a", "b"], "tags": ["O"]}\n'
     assert complaint(described("tokens", "k.jsonl"), {"k.jsonl": tags}) == (
-        "k.jsonl line 1: task 't': 2 tokens but 1 tags, expected equally many"
+        "k.jsonl line 1: task 't': 2 tokens but 1 tags, expected one tag per token"
     )
 
 
@@ -142,7 +142,7 @@ def test_methods_that_do_not_go_together_leave_no_folder(complaint: Callable[...
 
     text = f"{TASK}{TINY}"
     for changes, message in (
-        (("training.aggregation=mgda",), "aggregation needs several tasks a step: set accum"),
+        (("training.aggregation=mgda",), "aggregation needs several tasks per step: set accum"),
         (
             ("training.aggregation=mgda", "training.accumulation=2", "specialize={}"),
             "aggregation cannot be combined with specialize",
@@ -150,7 +150,7 @@ def test_methods_that_do_not_go_together_leave_no_folder(complaint: Callable[...
         (("training.sharding=full",), "sharding needs several processes: torchrun"),
         (
             ("training.sharding=full", "model.gates=mask"),
-            "sharding: does not go with gates of the model: use data parallel training",
+            "sharding: cannot be combined with gates of the model: use data parallel training",
         ),
         (
             ("model.architecture=adapters", "specialize={}"),
@@ -169,7 +169,7 @@ def test_methods_that_do_not_go_together_leave_no_folder(complaint: Callable[...
 def test_a_hub_id_out_of_reach(complaint: Callable[..., str]) -> None:
     text = complaint(TASK + '[model]\nbackbone = "someone/some-model"\n')
     assert text.startswith("backbone 'someone/some-model' could not be loaded from the hub: ")
-    assert text.endswith("To work offline give a folder, or builtin:minilm")
+    assert text.endswith("To work offline, use a folder or builtin:minilm")
     text = complaint(
         '[[tasks]]\nname = "t"\nkind = "classification"\nhub = "someone/data"\n' + TINY
     )
@@ -195,11 +195,11 @@ def test_a_folder_of_another_run(tmp_path: Path, command: Command) -> None:
     code, _, err = command("run", config, "--set", "training.max_steps=3")
     assert (code, err) == (
         2,
-        f"brodmann: {folder}: belongs to another run (training.max_steps is 2 there, 3 here): "
+        f"brodmann: {folder}: belongs to another run (training.max_steps is 2 in it, 3 here): "
         "set another name, or remove the folder\n",
     )
     code, _, err = command("run", config, "--set", "tasks.0.weight=2.0")
-    assert code == 2 and "(tasks.0.weight is 1.0 there, 2.0 here)" in err
+    assert code == 2 and "(tasks.0.weight is 1.0 in it, 2.0 here)" in err
     (tmp_path / "t.csv").write_text(GOOD.replace("text 3,", "changed 3,"))
     code, _, err = command("run", config)
     assert (code, err) == (

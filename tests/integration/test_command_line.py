@@ -129,7 +129,7 @@ def test_init_writes_what_run_can_run(tmp_path: Path, command: Command) -> None:
     code, out, err = command("run", tmp_path / "mine" / "brodmann.toml", *words)
     assert (code, err) == (0, "")
     code, _, err = command("init", tmp_path / "mine")
-    assert code == 2 and "is there already, nothing was written" in err
+    assert code == 2 and "already exists: nothing was written" in err
 
 
 def test_named_datasets_from_a_folder(tmp_path: Path, command: Command) -> None:
@@ -150,7 +150,7 @@ def test_named_datasets_from_a_folder(tmp_path: Path, command: Command) -> None:
     )
     code, out, err = command("run", config)
     assert (code, err) == (0, "")
-    assert "mnli: also judged on 9 validation_mismatched examples" in out
+    assert "mnli: also evaluated on 9 validation_mismatched examples" in out
     metrics = json.loads((tmp_path / "runs/named/metrics.json").read_text("utf-8"))["splits"]
     assert set(metrics) == {"validation", "validation_mismatched"}
     assert set(metrics["validation_mismatched"]) == {"mnli"}
@@ -217,11 +217,11 @@ def test_tables_that_run_does_not_read_are_named(
     assert (code, err) == (0, "")
     notes = [line for line in out.splitlines() if line.startswith("note: [")]
     assert notes == [
-        "note: [grid] is not read here: `brodmann grid` makes its runs",
-        "note: [compare] is not read here: `brodmann compare` makes its runs",
+        "note: [grid] is not used here: `brodmann grid` makes its runs",
+        "note: [compare] is not used here: `brodmann compare` makes its runs",
     ]
     code, out, err = command("grid", config, "--set", "training.max_steps=1", "--set", "name=g")
-    assert (code, err) == (0, "") and "is not read here" not in out
+    assert (code, err) == (0, "") and "is not used here" not in out
 
 
 def test_an_output_that_cannot_be_written_is_named_before_anything_is_read(
@@ -246,6 +246,6 @@ def test_an_output_that_cannot_be_written_is_named_before_anything_is_read(
     assert (code, out) == (2, "")
     assert err == (
         f"brodmann: output = '{tmp_path}/runs': {tmp_path} cannot be written (Permission denied): "
-        "set another 'output', or mend its permissions\n"
+        "set another 'output', or fix its permissions\n"
     )
     assert not (tmp_path / "runs").exists()

@@ -105,11 +105,11 @@ def test_finished_runs_side_by_side(study: Path, command: Command) -> None:
     assert result["arms"]["iat"]["average"] == whole["arms"]["iat"]["average"]
     assert (study / "two" / "comparison.json").is_file()
     for words, message in (
-        ([runs / "multi-seed0", study], f"{study}: no run there (config.toml is missing)"),
-        ([runs / "multi-seed0", runs / "multi-seed1"], "compare needs runs of at least two kinds"),
-        ([*folders, "--baseline", "x"], "no arm 'x': there are multi, iat"),
+        ([runs / "multi-seed0", study], f"{study}: not a run (config.toml is missing)"),
+        ([runs / "multi-seed0", runs / "multi-seed1"], "compare needs at least two arms"),
+        ([*folders, "--baseline", "x"], "no arm 'x': expected one of multi, iat"),
         ([folders[0], folders[0], folders[2]], "named twice"),
-        ([*folders, "--set", "seed=1"], "--set is for a configuration"),
+        ([*folders, "--set", "seed=1"], "--set needs a configuration"),
     ):
         code, out, err = command("compare", *words)
         assert code == 2 and out == "" and message in err and err.count("\n") == 1, err

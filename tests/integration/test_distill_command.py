@@ -34,7 +34,7 @@ def test_a_student_is_a_run_of_its_own(tmp_path: Path, command: Command) -> None
     text = (TASKS + DISTILL).format(name="small", folder=tmp_path)
     small.write_text(text, encoding="utf-8")
     code, _, err = command("distill", small)
-    assert code == 2 and "no trained model there: run `brodmann train` first" in err
+    assert code == 2 and "no trained model in it: run `brodmann train` first" in err
     assert command("train", large)[0] == 0
     code, out, err = command("distill", small)
     assert (code, err) == (0, "")
@@ -155,6 +155,6 @@ def test_students_are_cells_of_a_grid(tmp_path: Path, command: Command) -> None:
     code, _, _ = command("grid", students, "--set", "grid.vary={seed=[5]}", "--json")
     summary = json.loads((tmp_path / "runs/students/grid.json").read_text("utf-8"))
     assert code == 1 and summary["cells"][0]["error"] == (
-        f"{tmp_path}/runs/teachers: 0 finished runs of sentiment, entities with seed 5 there, "
+        f"{tmp_path}/runs/teachers: 0 finished runs of sentiment, entities with seed 5 in it, "
         "expected one to be the teacher"
     )

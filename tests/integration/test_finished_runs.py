@@ -106,11 +106,12 @@ def test_without_a_checkpoint_it_says_what_to_do(
         assert code == 2 and "already trained" not in out
         assert err == (
             f"brodmann: {folder}/model: {damage}, and no checkpoint is left to rebuild the model "
-            f"from: restore it, or remove {folder}/model and run again, which trains anew\n"
+            f"from: restore it, or remove {folder}/model and run again to train from the "
+            "beginning\n"
         )
         code, _, err = command("evaluate", config)
         assert code == 2 and err == (
-            f"brodmann: {folder}/model: {damage}: `brodmann run` rebuilds the model where a "
+            f"brodmann: {folder}/model: {damage}: `brodmann run` rebuilds the model if a "
             "checkpoint is left\n"
         )
     shutil.rmtree(folder / "model")
@@ -130,7 +131,7 @@ def test_a_finished_comparison_keeps_models_alone(
     config.write_text(text + "examples = 8\n", encoding="utf-8")
     code, out, err = command("compare", config)
     assert (code, err) == (0, ""), err
-    assert "going on from step" in out  # iat from multi's steps
+    assert "resuming from step" in out  # iat from multi's steps
     folder = tmp_path / "runs" / "small"
     assert heavy(folder) == {
         f"{arm}-seed{seed}/model/model.safetensors" for arm in ("multi", "iat") for seed in (0, 1)
@@ -167,5 +168,5 @@ def test_an_interrupted_comparison_keeps_the_branch(
     assert not list(branch.parent.glob("step-*"))
     monkeypatch.setattr(arms, "run", right)
     code, out, err = command("compare", config)
-    assert (code, err) == (0, "") and "going on from step" in out
+    assert (code, err) == (0, "") and "resuming from step" in out
     assert not branch.parent.exists()

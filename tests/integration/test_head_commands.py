@@ -162,7 +162,7 @@ def test_prune_writes_a_smaller_model(trained: Path, tmp_path: Path, command: Co
         (("grid", "RUN"), "no [grid] table"),
         (("prune", "RUN", "--to", "RUN/model"), "holds a model with all its heads"),
         (("prune", "RUN", "--to", "RUN/figures"), "holds other files: name a new folder"),
-        (("export", "RUN", "--task", "topic", "--to", "onnx", "--zeroed"), "--zeroed is for"),
+        (("export", "RUN", "--task", "topic", "--to", "onnx", "--zeroed"), "--zeroed needs"),
     ],
 )
 def test_bad_input_is_one_line(
@@ -374,7 +374,7 @@ vary = {{ seed = [0] }}
     path.write_text(text.format(output=tmp_path / "runs"), encoding="utf-8")
     assert command("run", path)[0] == 0
     code, _, err = command("grid", path)
-    assert code == 2 and "holds a run: give the grid another name" in err
+    assert code == 2 and "contains a run: give the grid another name" in err
     other = ("grid", path, "--set", "name=[/odd]")
     assert "expected a folder name" in command(*other)[2]
     words = ("grid", path, "--set", "name=study")
@@ -441,10 +441,13 @@ def test_a_backbone_with_brackets_in_it_is_shown(tmp_path: Path, command: Comman
         ("vary = { seed = [1, 1] }", "are the same run"),
         ('pairs = true\ngroups = [["sentiment"]]', "give pairs or groups, not both"),
         ("pair = true", "unknown key 'grid.pair'; did you mean 'pairs'?"),
-        ("vary = { seed = [] }", "makes no run at all"),
-        ('groups = [["topic", "topic"]]', "a task stands twice in the group topic+topic"),
+        ("vary = { seed = [] }", "describes no run"),
+        ('groups = [["topic", "topic"]]', "a task occurs twice in the group topic+topic"),
         ('vary = { "map.examples" = [5, 9] }', "use dissociation.curve"),
-        ('pairs = true\nvary = { "tasks.0.limit" = [5] }', "'tasks.0.limit' counts tasks"),
+        (
+            'pairs = true\nvary = { "tasks.0.limit" = [5] }',
+            "'tasks.0.limit' is a position in tasks",
+        ),
     ],
 )
 def test_a_wrong_grid_is_one_line(
@@ -503,7 +506,7 @@ def test_two_grids_with_a_common_cell(
     monkeypatch.setattr(stage, "build_model", slowly)
     code, out, err = command("grid", path, "--set", "training.epochs=1")
     assert code == 0, out + err
-    assert "another grid is at it, waiting" in " ".join(out.split())
+    assert "another grid is running it, waiting" in " ".join(out.split())
     assert said == [cell.config.folder.name] and first == [cell.config.folder]
     log = [json.loads(line) for line in (first[0] / "log.jsonl").read_text().splitlines()]
     assert sum("start" in entry for entry in log) == 1  # trained once

@@ -105,7 +105,7 @@ def test_unseen_pairs_are_learnt_from_every_start(tmp_path: Path, command: Comma
         "topic-es: adapting on 8 examples, mean ± sd over 2 seeds, each the mean over 2 draws of "
         "the examples." in page
     )
-    assert "topic-es: after 2 steps, by the examples adapted on" in page
+    assert "topic-es: after 2 steps, by number of examples" in page
     assert "chosen on opinion-es among 2 with the first seed, for all seeds" in page
 
     # The run folder holds a model of all pairs, for every other command.
@@ -150,8 +150,8 @@ def test_a_killed_run_goes_on_to_the_same_numbers(tmp_path: Path, command: Comma
     [
         ('unseen = ["topic-es", "sentiment-es"]', 'unseen = ["topik-es"]', "no task 'topik-es'"),
         ('tuning = "opinion-es"', 'tuning = "topic-es"', "name a task twice"),
-        ('tuning = "opinion-es"', "", "several rates: name a pair that chooses among them"),
-        ("pairs = 2", "pairs = 9", "pairs = 9 a step, but only 3 are trained on"),
+        ('tuning = "opinion-es"', "", "several rates: name a task that chooses among them"),
+        ("pairs = 2", "pairs = 9", "pairs = 9 per step, but only 3 are trained on"),
         ("support = 4", "support = 40", "32 different training examples are too few"),
         ("curve = [0, 2]", "curve = [2, 0]", "curve = [2, 0]: expected numbers of steps, rising"),
         ("inner_steps = 1", "inner_rate = 0.01", "outer_rate = 0.03: expected below inner_rate"),
@@ -160,7 +160,7 @@ def test_a_killed_run_goes_on_to_the_same_numbers(tmp_path: Path, command: Comma
         ("[training]", '[training]\nsampling = "unifrom"', "unifrom"),
         ("off = 0.25", "off = 0.01", "off = 0.01 of 12 heads is less than one"),
         ('head = "topic"', 'head = "topic.v1"', "head = 'topic.v1': expected letters"),
-        ("[meta]", '[off]\nby = "x"\n[meta]', "[off]: does not go with `brodmann meta`"),
+        ("[meta]", '[off]\nby = "x"\n[meta]', "[off]: cannot be combined with `brodmann meta`"),
         ("[meta]", "[metta]", "metta"),
     ],
 )
@@ -277,7 +277,9 @@ def test_a_configuration_for_another_command(
     assert code == 2 and "this configuration is for `brodmann meta`" in err
     monkeypatch.setenv("WORLD_SIZE", "2")
     code, _, err = command("meta", written(tmp_path))
-    assert code == 2 and err.strip().endswith("meta is for one process: start it without torchrun")
+    assert code == 2 and err.strip().endswith(
+        "meta runs in one process only: start it without torchrun"
+    )
     monkeypatch.delenv("WORLD_SIZE")
     plain = PAIRS[: PAIRS.index("[meta]")]
     code, _, err = command("meta", written(tmp_path, plain))

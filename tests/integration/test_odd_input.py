@@ -64,7 +64,7 @@ def flip(path: Path, first: int, last: int) -> None:
     path.write_bytes(content)
 
 
-HALF = "holds half a character (a lone surrogate)"
+HALF = "contains half a character (a lone surrogate)"
 SPAN = {"question": "q", "context": "a cat", "answer": "cat"}
 DEEP = "tables or lists are nested too deeply"
 NO_TABLE = "damaged: not what datasets' save_to_disk wrote"
@@ -117,7 +117,7 @@ CASES: dict[str, tuple[str, dict[str, bytes | Write], str]] = {
     "a list that Python's parser chokes on": (
         described("tokens", "d.jsonl"),
         {"d.jsonl": lines([{"tokens": "[" + "-" * 20000 + "1]", "tags": "O X"}])},
-        "d.jsonl line 1: task 't': 1 tokens but 2 tags, expected equally many",
+        "d.jsonl line 1: task 't': 1 tokens but 2 tags, expected one tag per token",
     ),
     # Parquet
     "Parquet with texts that are not UTF-8": (
@@ -196,12 +196,12 @@ CASES: dict[str, tuple[str, dict[str, bytes | Write], str]] = {
     "NUL in a backbone": (
         described("classification", "t.csv").replace("builtin:tiny", "a\\u0000b"),
         {},
-        "c.toml: model.backbone = 'a\\x00b': holds a NUL character",
+        "c.toml: model.backbone = 'a\\x00b': contains a NUL character",
     ),
     "NUL in a task file": (
         f'tasks = ["x\\u0000.toml"]\n{TINY}',
         {},
-        "c.toml: tasks.0 = 'x\\x00.toml': holds a NUL character",
+        "c.toml: tasks.0 = 'x\\x00.toml': contains a NUL character",
     ),
     "a task file that pairs itself": (
         f'tasks = ["x.toml"]\n{TINY}',
@@ -240,7 +240,7 @@ def test_a_nul_in_a_path(tmp_path: Path, command: Command, setting: str) -> None
     values = {"name": "r", "output": f"{tmp_path}/runs", setting: "a\\u0000b"}
     settings = "".join(f'{key} = "{value}"\n' for key, value in values.items())
     config.write_text(settings + 'tasks = ["builtin/topic"]\n')
-    message = f"brodmann: {config}: {setting} = 'a\\x00b': holds a NUL character\n"
+    message = f"brodmann: {config}: {setting} = 'a\\x00b': contains a NUL character\n"
     assert command("run", config) == (2, "", message)
 
 

@@ -181,7 +181,7 @@ def test_an_arm_without_a_map_is_measured_apart(tmp_path: Path, command: Command
 @pytest.mark.parametrize("grid", ["", "[grid]\nvary = { seed = [0] }\n"])
 def test_a_wrong_speed_is_one_line(tmp_path: Path, command: Command, grid: str) -> None:
     code, _, err = command("plan", written(tmp_path, grid), "--speed", "0")
-    assert code == 2 and "speed = 0.0: expected operations a second, above 0" in err
+    assert code == 2 and "speed = 0.0: expected operations per second, above 0" in err
 
 
 def test_a_training_that_ends_early_is_judged_less_often(tmp_path: Path, command: Command) -> None:

@@ -42,7 +42,7 @@ def test_blank_lines_keep_their_place(
         entry = lines[place].rstrip("\n")
         assert answers[place] == {"input": entry, "note": "empty input: no answer"}
     assert answers[1]["input"] == "a red cat" and answers[1]["label"] in "01"
-    assert err == "brodmann: note: 3 inputs are empty: no answer there\n"
+    assert err == "brodmann: note: 3 inputs are empty: no answer\n"
 
 
 def test_rows_without_text_keep_their_place(model: Path, command: Command, tmp_path: Path) -> None:
@@ -52,7 +52,7 @@ def test_rows_without_text_keep_their_place(model: Path, command: Command, tmp_p
     answers = [json.loads(line) for line in out.splitlines()]
     assert code == 0 and [answer["input"]["id"] for answer in answers] == ["1", "2", "3"]
     assert answers[1] == {"input": {"id": "2", "a": ""}, "note": "empty input: no answer"}
-    assert err == "brodmann: note: 1 input is empty: no answer there\n"
+    assert err == "brodmann: note: 1 input is empty: no answer\n"
 
 
 def test_tasks_that_do_not_fit_are_named(
@@ -142,9 +142,9 @@ def test_answers_as_a_table(model: Path, command: Command, tmp_path: Path) -> No
     ("words", "message"),
     [
         (("--format", "cvs"), "--format cvs; did you mean 'csv'?"),
-        (("--to", "{folder}/out.txt"), "{folder}/out.txt: expected .csv or .jsonl at the end, or "
+        (("--to", "{folder}/out.txt"), "{folder}/out.txt: expected the suffix .csv or .jsonl, or "
          "--format csv or jsonl"),
-        (("--to", "{folder}/in.csv"), "{folder}/in.csv: is there already: remove it, or name "
+        (("--to", "{folder}/in.csv"), "{folder}/in.csv: already exists: remove it, or name "
          "another file"),
         (("--to", "{folder}/no/out.csv"), "{folder}/no/out.csv: no such folder: {folder}/no"),
     ],
@@ -179,5 +179,5 @@ def test_a_bad_row_is_counted_among_all_and_leaves_no_file(
     assert code == 2 and not out.exists()
     assert err == (
         f"brodmann: input {CHUNK + 4}: the column 'new' is in none of the first {CHUNK} inputs, so "
-        "a CSV has no place for it: use --format jsonl\n"
+        "the CSV has no column for it: use --format jsonl\n"
     )

@@ -31,7 +31,7 @@ def test_a_killed_run_resumed_gives_the_same_bits(tmp_path: Path) -> None:
     assert not (tmp_path / "runs" / "killed" / "model").exists()
     code, out, err = finish("-m", "brodmann", "train", killed)
     assert code == 0, err
-    assert "going on from step" in out
+    assert "resuming from step" in out
     assert_same_bits(tmp_path / "runs" / "straight", tmp_path / "runs" / "killed")
     logs = [
         [
@@ -52,7 +52,7 @@ def test_ctrl_c_saves_and_the_same_command_goes_on(tmp_path: Path) -> None:
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert err.startswith("brodmann: stopped at step ")
-    assert err.endswith("saved; the same command goes on from here\n") and err.count("\n") == 1
+    assert err.endswith("saved; run the same command again to resume\n") and err.count("\n") == 1
     assert finish("-m", "brodmann", "train", config)[0] == 0
     assert (tmp_path / "runs" / "stopped" / "model").is_dir()
 
@@ -201,7 +201,7 @@ def test_studies_of_many_runs_are_for_one_process(
     for words in (("grid", config), ("compare", arms), ("reproduce", "spec-table3"),
                   ("relate", config)):  # fmt: skip
         code, _, err = command(*words)
-        assert code == 2 and f"{words[0]} is for one process" in err and err.count("\n") == 1
+        assert code == 2 and f"{words[0]} runs in one process only" in err and err.count("\n") == 1
     assert not (tmp_path / "runs").exists()
 
 

@@ -166,7 +166,7 @@ def test_ctrl_c_saves_the_cells_that_run(tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=120)
     assert process.returncode == 130
-    assert "stopped after 0 cells, the others saved" in err and err.count("\n") == 1
+    assert "stopped after 0 cells, the others are saved" in err and err.count("\n") == 1
     for cell in cells.iterdir():
         assert logged_step(cell) <= last_step(cell) < logged_step(cell) + 10  # logged every tenth
 
@@ -400,14 +400,14 @@ def test_wrong_options_are_one_line(tmp_path: Path, command: Command) -> None:
     study = written(tmp_path)
     for words, message in (
         (("--engine", "ray", "--address", ""), "--address: expected HOST:PORT, or auto"),
-        (("--engine", "ray", "--address", "127.0.0.1:1"), "no Ray cluster answers there"),
-        (("--engine", "ray", "--workers", "1", "--cpus", "inf"), "expected above 0"),
+        (("--engine", "ray", "--address", "127.0.0.1:1"), "no Ray cluster answers at this address"),
+        (("--engine", "ray", "--workers", "1", "--cpus", "inf"), "expected cpus above 0"),
         (("--set", "training.sampling=propotional"), "did you mean 'proportional'"),
         (("--engine", "rey"), "--engine rey"),
-        (("--workers", "2"), "--address and --workers go with --engine ray"),
-        (("--cpus", "2"), "--cpus and --gpus go with --engine ray"),
-        (("--engine", "ray", "--workers", "0"), "--workers: at least 1"),
-        (("--engine", "ray", "--cpus", "0"), "expected above 0"),
+        (("--workers", "2"), "--address and --workers need --engine ray"),
+        (("--cpus", "2"), "--cpus and --gpus need --engine ray"),
+        (("--engine", "ray", "--workers", "0"), "--workers: expected at least 1"),
+        (("--engine", "ray", "--cpus", "0"), "expected cpus above 0"),
     ):
         code, _, err = command("grid", study, *words)
         assert code == 2 and message in err and err.count("\n") == 1
@@ -452,14 +452,16 @@ def test_a_cluster_that_does_not_answer_is_one_line(monkeypatch: pytest.MonkeyPa
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))  # bound, but nobody listens
         address = f"127.0.0.1:{free.getsockname()[1]}"
-        with pytest.raises(InputError, match=f"--address {address}: no Ray cluster answers there"):
+        with pytest.raises(
+            InputError, match=f"--address {address}: no Ray cluster answers at this address"
+        ):
             _check_answers(address)
     with pytest.raises(InputError, match="expected HOST:PORT, or auto"):
         _check_answers("somewhere:else")
     for words, message in (
-        (b"HTTP/1.0 400 Bad request", "else than Ray"),
-        (b"", "else than Ray"),
-        (None, "no Ray cluster answers there .timed out"),
+        (b"HTTP/1.0 400 Bad request", "other than Ray"),
+        (b"", "other than Ray"),
+        (None, "no Ray cluster answers at this address .timed out"),
     ):
         with socket.create_server(("127.0.0.1", 0)) as other:
             address = f"127.0.0.1:{other.getsockname()[1]}"

@@ -80,7 +80,7 @@ def test_word_pieces_instead_of_words(study: Path, tmp_path: Path, command: Comm
     )
     assert found["matrix"][0][1] == pytest.approx(len(source & target) / len(target))
     code, _, err = command("relate", study, "--by", "groups", "--pieces")
-    assert code == 2 and "--pieces goes with --by words" in err
+    assert code == 2 and "--pieces needs --by words" in err
 
 
 def test_relevance_makes_no_run_of_the_folder(
@@ -192,7 +192,9 @@ def test_a_task_that_learns_nothing_alone_does_not_lose_the_study(
     found = json.loads((tmp_path / "runs/study/relevance-pairs.json").read_text("utf-8"))
     assert [row[2] for row in found["matrix"]] == [None] * 3
     assert sorted(map(sorted, found["clusters"])) == [["opinion"], ["sentiment"]]
-    assert found["left_out"] == {"entailment": "it scores 0.0 alone: there is no ratio to that"}
+    assert found["left_out"] == {
+        "entailment": "it scores 0.0 alone: a ratio to that is not defined"
+    }
     assert found["trained"]["limit"] == 1000
     text = better.read_text("utf-8")
     assert "# entailment is left out: it scores 0.0 alone" in text
@@ -200,7 +202,7 @@ def test_a_task_that_learns_nothing_alone_does_not_lose_the_study(
     code, _, err = command("report", tmp_path / "runs/study")
     assert (code, err) == (0, ""), err
     page = (tmp_path / "runs/study/report.html").read_text("utf-8")
-    assert "In no cluster: entailment" in page and "at most 1,000 examples a task" in page
+    assert "In no cluster: entailment" in page and "at most 1,000 examples per task" in page
     assert "--heat:var(--mark)" in page  # harm is not 0
     assert "in no cluster" in command("report", tmp_path / "runs/study", "--text")[1].lower()
 
@@ -281,8 +283,8 @@ def test_attention_maps_of_two_runs(study: Path, tmp_path: Path, command: Comman
     assert command("train", study, *wide, "--set", "training.max_steps=1")[0] == 0
     for words, message in (
         (("--with", tmp_path / "runs/wide"), "has none of the tasks of"),
-        (("--with", tmp_path), "no trained model there"),
-        ((), "--by attention and --with RUN go together"),
+        (("--with", tmp_path), "no trained model in it"),
+        ((), "--by attention and --with RUN need each other"),
         (("--with", other, "--examples", "0"), "examples = 0: expected at least 1"),
         (("--with", other, "--clusters", "2"), "--clusters needs --by words, groups or pairs"),
     ):
@@ -301,7 +303,7 @@ def test_the_same_voxels_are_predicted_by_encoders_that_are_alike(
     assert command("train", config)[0] == 0
     voxels = tmp_path / "voxels"
     code, _, err = command("relate", config, "--by", "cnm")
-    assert code == 2 and "--by cnm and --voxels FOLDER go together" in err
+    assert code == 2 and "--by cnm and --voxels FOLDER need each other" in err
     code, _, err = command("relate", config, "--by", "cnm", "--voxels", voxels)
     assert code == 2 and "osf.io/crwz7" in err
     random = np.random.default_rng(0)
@@ -394,7 +396,7 @@ def test_dse_and_cra_take_a_corpus_of_the_users(tmp_path: Path, command: Command
         code, _, err = command("relate", config, "--by", "dse", "--corpus", tmp_path / name)
         assert (code, err) == (2, f"brodmann: {tmp_path / name}: {problem}: {expected_file}\n")
     code, _, err = command("relate", config, "--by", "ahp", "--corpus", corpus)
-    assert (code, err) == (2, "brodmann: --corpus goes with --by dse or cra\n")
+    assert (code, err) == (2, "brodmann: --corpus needs --by dse or cra\n")
     for wrong, message in (
         (["one", 2], "corpus: entry 1: expected a text, found 2"),
         (["one"], f"corpus: 1 sentences, at least 2 are needed: {expected_file}"),

@@ -102,7 +102,7 @@ def test_views_are_listed_once_and_what_lacks_is_said(command: Command, tmp_path
     assert (code == 0) is (not lacking) and all(name in err for name in lacking)
     assert json.loads(command("reproduce", "--check", "--json")[1])["missing"] == lacking
     code, _, err = command("reproduce", "spec-table3", "--check")
-    assert code == 2 and "--check is about all of them" in err
+    assert code == 2 and "--check covers all tables and figures" in err
     assert command("reproduce", "--scale", "huge")[0] == 2
     code, out, _ = command("reproduce", "--json", "--output", tmp_path)
     rows = {row["name"]: row for row in json.loads(out)}
@@ -135,7 +135,7 @@ def test_wrong_words_name_the_recipe(tmp_path: Path, command: Command) -> None:
         (("--set", "training.epochs=x"), "recipe five_tasks: training.epochs = 'x'"),
         (("--set", "traning.epochs=1"), "recipe five_tasks: unknown key 'traning'"),
         (("--data-dir", tmp_path / "none"), f"recipe five_tasks: data_dir = '{tmp_path / 'none'}'"),
-        (("--set", "output=else"), "--set output=else: tables and runs go to --output FOLDER"),
+        (("--set", "output=else"), "--set output=else: cannot be changed: choose the folder"),
     ):
         code, out, err = command("reproduce", "five_tasks", "--output", tmp_path / "runs", *words)
         assert (code, out) == (2, "") and expected in err and err.count("\n") == 1
@@ -272,7 +272,7 @@ def test_what_cannot_be_read_is_one_line(tmp_path: Path, command: Command) -> No
     assert (code, out) == (2, "") and "unknown backbone 'builtin:nope'" in err
     assert err.count("\n") == 1 and not list(tmp_path.iterdir())
     code, _, err = command(*words, "--set", "recipe.paper=X")
-    assert code == 2 and "what a recipe says of itself cannot be changed" in err
+    assert code == 2 and "the [recipe] table cannot be changed" in err
 
 
 def test_words_in_common_take_no_training(tmp_path: Path, command: Command) -> None:
@@ -403,7 +403,7 @@ def test_meta_learning_of_mesh(tmp_path: Path, command: Command) -> None:
 
 def test_ray_is_for_grids(tmp_path: Path, command: Command) -> None:
     code, _, err = command("reproduce", "iat", "--output", tmp_path, "--engine", "ray")
-    assert code == 2 and "--engine ray is for grids: iat is none" in err
+    assert code == 2 and "--engine ray only runs grids: iat is not a grid" in err
 
 
 def test_what_starts_from_other_runs_says_so(tmp_path: Path, command: Command) -> None:

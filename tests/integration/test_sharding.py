@@ -45,7 +45,7 @@ def test_sharded_equals_data_parallel_and_survives_a_kill(tmp_path: Path) -> Non
     assert not (tmp_path / "runs" / "killed" / "model").exists()
     code, out, err = finish(*LAUNCH, "-m", "brodmann", "train", killed)
     assert code == 0, err
-    assert "going on from step" in out
+    assert "resuming from step" in out
     assert_same_bits(tmp_path / "runs" / "sharded", tmp_path / "runs" / "killed")
     assert not (tmp_path / "runs" / "killed" / "checkpoints").exists()  # it is finished
     # What was saved is an ordinary model: one process evaluates it.
@@ -94,11 +94,11 @@ def test_each_process_holds_its_half(tmp_path: Path) -> None:
     [
         ({"training.sharding": "full"}, "sharding needs several processes"),
         ({"training.sharding": "full", "model.architecture": "ca_mtl"}, 'architecture = "ca_mtl"'),
-        ({"training.sharding": "full", "specialize": "{}"}, "does not go with specialize"),
+        ({"training.sharding": "full", "specialize": "{}"}, "cannot be combined with specialize"),
         ({"training.sharding": "full", "training.sampling": "uncertainty"}, "uncertainty"),
         (
             {"training.sharding": "full", "training.gradient_checkpointing": "true"},
-            "does not go with gradient_checkpointing",
+            "cannot be combined with gradient_checkpointing",
         ),
         ({"training.sharding": "half"}, "input should be 'full'"),
     ],

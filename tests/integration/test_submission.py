@@ -144,7 +144,7 @@ def test_what_is_missing_is_said_and_nothing_written(tmp_path: Path, command: Co
     [
         ({"idx": None}, "idx: expected the row's number, found None"),
         ({"idx": "2"}, "idx: expected the row's number, found '2'"),
-        ({"idx": 0}, "idx: 0 stands twice"),
+        ({"idx": 0}, "idx: 0 occurs twice"),
         ({"sentence": None}, "text: expected a text, found None"),
     ],
 )
@@ -160,7 +160,7 @@ def test_damaged_test_sets_stop_before_anything_is_answered(
     words = ("submission", tmp_path / "model", "glue", "--data-dir", tmp_path, "--partial")
     code, out, _ = command(*words, "--to", tmp_path / "x.zip")
     assert code == 2 and message in " ".join(out.split())
-    assert "CoLA.tsv is left out" in out and not (tmp_path / "x.zip").exists()
+    assert "CoLA.tsv left out" in out and not (tmp_path / "x.zip").exists()
 
 
 def test_answers_in_other_words_are_refused(tmp_path: Path, command: Command) -> None:

@@ -18,7 +18,7 @@ def test_a_page_replaces_a_page_and_nothing_else(tmp_path: Path, command: Any) -
     assert (code, out, err) == (
         2,
         "",
-        f"brodmann: {thesis}: is there already and is no report of Brodmann's: name another file\n",
+        f"brodmann: {thesis}: already exists and is not a Brodmann report: name another file\n",
     )
     assert thesis.read_text() == "three years of work"
     assert not (tmp_path / "thesis-figures").exists()
@@ -34,7 +34,7 @@ def test_a_submission_replaces_a_zip_and_nothing_else(tmp_path: Path, command: A
     thesis = tmp_path / "thesis.txt"
     thesis.write_text("three years of work")
     code, _, err = command("submission", tmp_path / "m", "glue", "--to", thesis)
-    expected = f"brodmann: {thesis}: is there already and is no zip file: name another one\n"
+    expected = f"brodmann: {thesis}: already exists and is not a zip file: name another one\n"
     assert (code, err) == (2, expected)
     assert thesis.read_text() == "three years of work"
     old = tmp_path / "old.zip"

@@ -67,11 +67,11 @@ def test_wrong_requests_are_one_line(config: Path, tmp_path: Path, command: Comm
     for setting, message in (
         (
             "transfer.seeds=[1]",
-            "[transfer]: seeds = [1]: expected one number, or one a row of 4, 8",
+            "[transfer]: seeds = [1]: expected one number, or one for each of 4, 8",
         ),
         (
             f'transfer.starts.plain="{tmp_path / "empty"}"',
-            "no trained model there: run `brodmann train`",
+            "no trained model in it: run `brodmann train`",
         ),
         ("transfer.examples=[900]", "900: 900 of 80 training examples cannot be drawn"),
         ("transfer.examples=[]", ""),
@@ -81,7 +81,7 @@ def test_wrong_requests_are_one_line(config: Path, tmp_path: Path, command: Comm
             words += ["--set", "transfer.seeds=1"]
         if not message:
             words += ["--set", "transfer.shares=[]"]
-            message = "[transfer]: give 'examples' or 'shares'"
+            message = "[transfer]: set 'examples' or 'shares'"
         code, out, err = command(*words, "--json")
         assert code == 2 and out == "" and message in err and err.count("\n") == 1, err
 
@@ -92,7 +92,7 @@ def test_a_trained_runs_folder_is_left_alone(
     (tmp_path / "runs" / "few" / "model").mkdir(parents=True)
     (tmp_path / "runs" / "few" / "config.toml").write_text("x = 1", "utf-8")
     code, _, err = command("transfer", config)
-    assert code == 2 and "holds a trained run: set another name" in err
+    assert code == 2 and "contains a trained run: set another name" in err
     assert (tmp_path / "runs" / "few" / "config.toml").read_text("utf-8") == "x = 1"
     code, _, err = command("run", config, "--set", "name=other")
     assert code == 2 and "[transfer]: this configuration is for `brodmann transfer`" in err

@@ -1,4 +1,4 @@
-"""Measurements as pure functions on plain arrays; what needs a model loads it when called."""
+"""Measurements as pure functions on plain arrays; a model is loaded only if needed."""
 
 from brodmann.analysis.ahp import ahp
 from brodmann.analysis.clusters import cluster_tasks, suggested_clusters

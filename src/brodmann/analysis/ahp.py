@@ -1,4 +1,4 @@
-r"""`ahp`: whose knowledge helps a target most? A tournament of sources, settled by its eigenvector.
+r"""`ahp`: which source helps a target most? A tournament of sources, ranked by an eigenvector.
 
 For each target, $w_{ab}$ is the share of held-out examples on which the model transferred from $a$
 has a lower loss than the one from $b$ (a tie counts half), kept within [0.001, 0.999]. The
@@ -21,7 +21,7 @@ LEAST = 0.001
 
 
 def tournament(losses: Array) -> Array:
-    """w of every two sources from their losses on the same examples, (source, example)."""
+    """w for every two sources from their losses on the same examples, (source, example)."""
     values = np.asarray(losses, dtype=float)
     if values.ndim != 2 or values.shape[1] < 1 or not np.isfinite(values).all():
         raise InputError(f"ahp: expected losses (source, example), found {values.shape}")
@@ -31,7 +31,7 @@ def tournament(losses: Array) -> Array:
 
 
 def transferability(w: Array) -> Array:
-    """(source,) that sums to 1: the principal eigenvector of W / W^T."""
+    """(source,) weights that sum to 1: the principal eigenvector of W / W^T."""
     ratios = np.asarray(w) / np.asarray(w).T
     values, vectors = np.linalg.eig(ratios)
     principal = np.abs(np.real(vectors[:, int(np.argmax(np.real(values)))]))
@@ -41,11 +41,11 @@ def transferability(w: Array) -> Array:
 def ahp(losses: Mapping[str, Array], tasks: Sequence[str]) -> tuple[Array, Array]:
     """(transferability [source, target], similarity), from each target's (source, example) losses.
 
-    A task is no source of itself: its row is left out of its own tournament and holds nan.
+    A task is not a source for itself: its row is left out of its own tournament and is nan.
     """
     count = len(tasks)
     if count < 3:
-        raise InputError("ahp: expected at least three tasks, or there is no tournament")
+        raise InputError("ahp: a tournament needs at least three tasks")
     matrix = np.full((count, count), np.nan)
     for column, target in enumerate(tasks):
         if target not in losses or len(losses[target]) != count:

@@ -7,10 +7,10 @@ in another language, and another task in the same language. For every kind of co
 - the pairwise dissociation $RP_i(H_j) - RP_i(H_i)$ (Li et al. 2023, eq. 5): how much more a pair
   suffers from losing its own heads than those of the other,
 
-are averaged. Heads that serve a task in whatever language overlap along the first axis and
-dissociate along the second. Whether the two overlaps differ is tested by giving the pairs each
-other's maps at random (permutation, two-sided); with few pairs even perfect specialisation cannot
-reach a small p, so the smallest one possible is given beside it.
+are averaged. Heads that serve a task in any language overlap along the first axis and dissociate
+along the second. Whether the two overlaps differ is tested by exchanging the maps of the pairs at
+random (permutation, two-sided); with few pairs even perfect specialisation cannot reach a small p,
+so the smallest possible one is reported, too.
 """
 
 import itertools
@@ -31,7 +31,7 @@ PERMUTATIONS = 5000
 def tasks_and_languages(
     names: Iterable[str], data: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, tuple[str, str]]:
-    """Every task's (task, language), from what a run keeps of its data; empty if one has none.
+    """The (task, language) of every task, from the run's data records; empty if one has none.
 
     The same named task in several languages is one task, whatever its output heads; so are tasks
     that share an output head (an English and a Spanish dataset of the same thing).
@@ -54,12 +54,12 @@ def tasks_and_languages(
 
 
 def _named(entry: Mapping[str, Any]) -> str:
-    """`builtin/topic` of `builtin/topic:es`; empty for own data."""
+    """`builtin/topic` for `builtin/topic:es`; empty for the user's own data."""
     return str(entry.get("named") or "").partition(":")[0]
 
 
 def kind_of(one: tuple[str, str], other: tuple[str, str]) -> str | None:
-    """Which comparison two pairs (task, language) are; None for a pair with itself."""
+    """The kind of comparison of two pairs (task, language); None for a pair with itself."""
     same_task, same_language = one[0] == other[0], one[1] == other[1]
     if same_task and same_language:
         return None
@@ -82,7 +82,7 @@ def specialization_axes(
     if not {AXES[0], AXES[1]} <= {kind for row in kinds for kind in row}:
         return None
     tops = overlap([scores.top(alpha, task) for task in scores.tasks])
-    # Heads that are gone have an importance of 0 for every pair: as ties they would look alike.
+    # Removed heads have importance 0 for every pair: as ties they would look similar.
     present = np.array([head not in scores.removed for head in np.ndindex(scores.shape)])
     ranks = _spearman(scores.values.reshape(len(scores.tasks), -1)[:, present])
     separated = _pairwise(scores.tasks, dissociation)
@@ -97,7 +97,7 @@ def specialization_axes(
             "comparisons": len(places) // 2,
             "overlap": float(np.mean([tops[i][j] for i, j in places])),
             "spearman": float(np.mean([ranks[i, j] for i, j in places])),
-            # A mean of pairwise D is undefined where one of them is.
+            # A mean of pairwise D is undefined if one of them is.
             "dissociation": float(np.mean(defined)) if len(defined) == len(apart) else None,
         }
     observed = table[AXES[0]]["overlap"] - table[AXES[1]]["overlap"]
@@ -111,7 +111,7 @@ def specialization_axes(
 
 
 def smallest_p(pairs: Sequence[tuple[str, str]], seed: int = 0) -> float:
-    """What the test gives for maps that are perfectly a task's, or a language's, alone."""
+    """The p-value of the test for maps that depend on the task alone, or the language alone."""
     found = []
     for axis in (0, 1):
         perfect = np.array([[float(a[axis] == b[axis]) for b in pairs] for a in pairs])
@@ -121,7 +121,7 @@ def smallest_p(pairs: Sequence[tuple[str, str]], seed: int = 0) -> float:
 
 
 def pooled_maps(pairs: Sequence[tuple[str, str]], scores: HeadScores) -> dict[str, HeadScores]:
-    """A map a task over its languages, and a map a language over its tasks.
+    """One map per task over its languages, and one map per language over its tasks.
 
     Every pair's scores count with equal weight: they are divided by their sum first.
     """
@@ -139,7 +139,7 @@ def pooled_maps(pairs: Sequence[tuple[str, str]], scores: HeadScores) -> dict[st
 
 
 def _pairwise(tasks: Sequence[str], dissociation: Dissociation | None) -> list[list[float | None]]:
-    """D of these tasks against each other; None where it was not measured."""
+    """D of these tasks against each other; None if it was not measured."""
     known = [] if dissociation is None else dissociation.tasks
     return [
         [
@@ -162,7 +162,7 @@ def _spearman(values: Array) -> Array:
 def _permutation_p(
     tops: Array, pairs: Sequence[tuple[str, str]], observed: float, seed: int
 ) -> float:
-    """Of all orders of the pairs where there are few, of random ones otherwise."""
+    """p-value over all orders of the pairs or, if they are many, random ones."""
     first, second = _masks(pairs)
     generator = np.random.default_rng(seed)
     count = len(pairs)

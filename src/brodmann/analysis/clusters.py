@@ -1,4 +1,4 @@
-"""Which tasks belong together: k-means over their rows of a relevance matrix.
+"""Group tasks: k-means over their rows of a relevance matrix.
 
 A task's features are its raw row of scores as a source, the diagonal included: columns, or
 standardised rows, do not give the published groups.
@@ -15,21 +15,21 @@ import numpy as np
 from brodmann.errors import InputError
 from brodmann.files import Array
 
-STARTS = 100  # of k-means, the best is kept
+STARTS = 100  # runs of k-means; the best one is kept
 
 
 def cluster_tasks(
     matrix: Array, names: Sequence[str], clusters: int = 3, seed: int = 0
 ) -> list[list[str]]:
-    """Lists of names, each cluster and the clusters in the order of the names.
+    """Lists of names; each cluster, and the clusters themselves, follow the order of the names.
 
-    Fewer clusters than asked for where that many rows do not differ.
+    There are fewer clusters than asked for if fewer rows differ.
     """
     rows = _checked(matrix, names)
     check_clusters(clusters, len(names))
     from sklearn.cluster import KMeans
 
-    # Tasks with the same row cannot be told apart: no more clusters than there are different rows.
+    # Tasks with equal rows cannot be separated: no more clusters than different rows.
     different = min(clusters, len(np.unique(rows, axis=0)))
     found = KMeans(n_clusters=different, n_init=STARTS, random_state=seed).fit_predict(rows)
     groups: dict[int, list[str]] = {}
@@ -39,13 +39,13 @@ def cluster_tasks(
 
 
 def check_clusters(clusters: int | None, tasks: int) -> None:
-    """None leaves the number to the data."""
+    """Raise InputError for an impossible number; None leaves the number to the data."""
     if clusters is not None and (isinstance(clusters, bool) or not 1 <= clusters <= tasks):
         raise InputError(f"clusters = {clusters}: expected a number from 1 to {tasks}")
 
 
 def suggested_clusters(matrix: Array, names: Sequence[str], seed: int = 0) -> tuple[int, float]:
-    """(k, silhouette) of the number of clusters, 2 to n - 1, that stand apart most clearly."""
+    """(k, silhouette) of the clearest number of clusters, from 2 to n - 1."""
     rows = _checked(matrix, names)
     if len(names) < 3:
         return 1, 0.0
@@ -62,7 +62,7 @@ def suggested_clusters(matrix: Array, names: Sequence[str], seed: int = 0) -> tu
 
 
 def dendrogram(matrix: Array, names: Sequence[str]) -> dict[str, Any]:
-    """Which tasks join first, for the eye: average linkage of the rows, and the order of leaves."""
+    """Average linkage of the rows for a drawing: the merges, and the order of the leaves."""
     from scipy.cluster.hierarchy import leaves_list, linkage
     from scipy.spatial.distance import pdist
 

@@ -5,10 +5,10 @@ sentences; a voxel's score is the correlation of predicted and measured activity
 two tasks is the correlation of their voxels' scores. The most predictable voxels are chosen inside
 the training folds.
 
-Data: Pereira et al. 2018, 384 sentences, from https://osf.io/crwz7; a folder or a file a
+Data: Pereira et al. 2018, 384 sentences, from https://osf.io/crwz7; one folder or file per
 participant, in either published layout: `examples_384sentences.mat` (a matrix `examples`, sentence
 × voxel) or `data_384sentences.mat` (`examples_passagesentences`, and texts in `keySentences`).
-Departure from Luo et al. 2022, whose code fits an MLP: ridge, as the field does.
+Departure from Luo et al. 2022, whose code fits an MLP: ridge regression, as is usual in the field.
 
 Reference: Li et al. 2023, "Interpreting and Exploiting Functional Specialization in Multi-Head
 Attention under Multi-task Learning", appendix D; Luo et al. 2022, "CogTaskonomy".
@@ -33,17 +33,19 @@ PENALTIES = (1.0, 10.0, 100.0, 1000.0, 10_000.0)
 def voxel_scores(
     representations: Array, voxels: Array, *, folds: int = 5, most: int = 5000, seed: int = 0
 ) -> Array:
-    """(voxel,): mean correlation over the folds in which a voxel was chosen; nan for the others.
+    """(voxel,): mean correlation over the folds in which a voxel was chosen; nan if it never was.
 
-    A voxel that does not vary has no correlation, so it is nan as well.
+    A voxel that does not vary has no correlation, so it is nan, too.
     """
     x, y = np.asarray(representations, float), np.asarray(voxels, float)
     if x.ndim != 2 or y.ndim != 2 or len(x) != len(y):
-        raise InputError(f"cnm: representations {x.shape} and voxels {y.shape} of other sentences")
+        raise InputError(
+            f"cnm: representations {x.shape} and voxels {y.shape} are of different sentences"
+        )
     if not 2 <= folds <= len(x) // 4:
         raise InputError(f"cnm: {folds} folds of {len(x)} sentences: expected 2 to {len(x) // 4}")
     if not (np.isfinite(x).all() and np.isfinite(y).all()):
-        raise InputError("cnm: a representation or voxel is not a finite number")
+        raise InputError("cnm: some representations or voxels are not finite numbers")
     if not np.ptp(y, axis=0).any():
         raise InputError("cnm: no voxel varies from sentence to sentence")
     order = np.random.default_rng(seed).permutation(len(x))
@@ -73,7 +75,7 @@ def cnm(scores_a: Array, scores_b: Array) -> float:
     a, b = np.asarray(scores_a, float), np.asarray(scores_b, float)
     both = np.isfinite(a) & np.isfinite(b)
     if a.shape != b.shape or both.sum() < 3:
-        raise InputError("cnm: expected the scores of the same voxels, three at least in both")
+        raise InputError("cnm: expected scores of the same voxels, at least three defined in both")
     if np.ptp(a[both]) == 0 or np.ptp(b[both]) == 0:
         raise InputError("cnm: all voxels score alike: no correlation is defined")
     return float(np.corrcoef(a[both], b[both])[0, 1])
@@ -82,7 +84,7 @@ def cnm(scores_a: Array, scores_b: Array) -> float:
 def cnm_matrix(
     representations: Sequence[Array], voxels: Mapping[str, Array], seed: int = 0
 ) -> Array:
-    """(task, task): the mean over participants."""
+    """(task, task) mean over participants."""
     total = np.zeros((len(representations), len(representations)))
     for matrix in voxels.values():
         scores = [voxel_scores(one, matrix, seed=seed) for one in representations]
@@ -91,7 +93,7 @@ def cnm_matrix(
 
 
 def read_voxels(folder: str | Path) -> dict[str, Array]:
-    """participant → (sentence, voxel), from the published files."""
+    """(sentence, voxel) by participant, from the published files."""
     found = {}
     for participant, path in participants(folder).items():
         content = _content(path, KEYS)
@@ -113,7 +115,7 @@ def read_voxels(folder: str | Path) -> dict[str, Array]:
 
 
 def read_sentences(folder: str | Path) -> list[str]:
-    """The texts in the files, else in `sentences.txt` beside them, one a line."""
+    """The texts in the files, else those in `sentences.txt` beside them, one per line."""
     for path in participants(folder).values():
         content = _content(path, (TEXTS,))
         if TEXTS in content:
@@ -125,16 +127,18 @@ def read_sentences(folder: str | Path) -> list[str]:
     if not path.is_file():
         raise InputError(
             f"{folder}: the files hold no texts ('{TEXTS}' of {FILES[0]}): write the {SENTENCES} "
-            f"sentences into {TEXT_FILE} there, one a line"
+            f"sentences into {TEXT_FILE} in that folder, one per line"
         )
     lines = [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines()]
     if len(lines) != SENTENCES or not all(lines):
-        raise InputError(f"{path}: {len(lines)} lines, expected {SENTENCES} sentences, one a line")
+        raise InputError(
+            f"{path}: {len(lines)} lines, expected {SENTENCES} sentences, one per line"
+        )
     return lines
 
 
 def participants(folder: str | Path) -> dict[str, Path]:
-    """participant → file: a sub-folder each with one of the published files, or a file each."""
+    """File by participant: a sub-folder each with one of the published files, or a file each."""
     place = Path(folder)
     inside = {
         path.parent.name: path
@@ -144,8 +148,8 @@ def participants(folder: str | Path) -> dict[str, Path]:
     found = inside or {path.stem: path for path in sorted(place.glob("*.mat"))}
     if not found:
         raise InputError(
-            f"{place}: no */{FILES[0]} or */{FILES[1]} there: the fMRI data of Pereira et al. 2018 "
-            f"are at {SOURCE}, a folder a participant"
+            f"{place}: no */{FILES[0]} or */{FILES[1]} in it: the fMRI data of Pereira et al. 2018 "
+            f"are at {SOURCE}, one folder per participant"
         )
     return dict(sorted(found.items()))
 
@@ -164,7 +168,7 @@ def _content(path: Path, keys: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _text(cell: Any) -> str:
-    """A cell of texts holds an array of one."""
+    """The text of a MATLAB cell, which holds an array of one text."""
     inner = np.asarray(cell).ravel()
     return str(inner[0]).strip() if len(inner) else ""
 
@@ -178,7 +182,7 @@ def _ridge(x: Array, y: Array, new: Array, penalty: float) -> Array:
 
 
 def _correlations(a: Array, b: Array) -> Array:
-    """Pearson of every column; nan where one does not vary."""
+    """Pearson correlation of every column; nan if one does not vary."""
     varies = (np.ptp(a, axis=0) > 0) & (np.ptp(b, axis=0) > 0)
     a, b = a - a.mean(axis=0), b - b.mean(axis=0)
     norms = np.linalg.norm(a, axis=0) * np.linalg.norm(b, axis=0)

@@ -1,21 +1,21 @@
-r"""Runs side by side: scores over seeds, paired differences with intervals and tests.
+r"""Compare runs: scores over seeds, paired differences with intervals and tests.
 
 An *arm* is a way of training, with one run per seed. Its score for a task is the mean over its
-seeds. What an arm gains over the baseline is a paired difference, judged in two ways:
+seeds. The gain of an arm over the baseline is a paired difference, tested in two ways:
 
 - over seeds: the differences of runs with the same seed, with Student's interval and t-test. It
-  says whether another seed would turn the result, and decides where three seeds are common;
+  says whether other seeds would reverse the result, and decides if three seeds are common;
 - over validation examples: the percentile interval of the bootstrap, both arms scored on the same
   resample, and a permutation test that exchanges the two arms' answers to an example at random. It
-  says whether other examples would turn the result of these very models, and decides otherwise.
+  says whether other examples would reverse the result of these models, and decides otherwise.
 
-Both tests are two-sided and reject a true null hypothesis as often as they say
+Both tests are two-sided and reject a true null hypothesis as often as their level says
 (`benchmarks/significance.py`). The paired bootstrap of the papers,
 
 $$p = \frac{1}{R} \sum_{r=1}^{R} [\, d^{(r)} \ge 2 d \,], \qquad d > 0,$$
 
-where $d$ is the observed difference (for $d < 0$ the signs are turned), is one-sided and rejects
-too often over few seeds. It is kept under its name for the papers' own tables.
+where $d$ is the observed difference (for $d < 0$ the signs are reversed), is one-sided and rejects
+too often over few seeds. It is kept, under its own name, for the papers' tables.
 
 References: Berg-Kirkpatrick et al. 2012, "An Empirical Investigation of Statistical Significance in
 NLP" and Dror et al. 2018, "The Hitchhiker's Guide to Testing Statistical Significance in Natural
@@ -48,7 +48,7 @@ from brodmann.errors import InputError
 from brodmann.files import Array
 
 RESAMPLES = 10_000
-ENOUGH_FOR_BOOTSTRAP = 5  # seeds: below, the papers' test says nothing at all
+ENOUGH_FOR_BOOTSTRAP = 5  # seeds: with fewer, the papers' test says nothing at all
 OVER_EXAMPLES = "two-sided permutation test over validation examples"
 
 
@@ -57,7 +57,7 @@ def paired_bootstrap(
 ) -> float:
     """The papers' one-sided p of the difference of two means over the same items.
 
-    For their tables only: of two equal arms it finds 16 % different at 5 % over 10 seeds. Use
+    For their tables only: over 10 seeds it calls 16 % of equal arms different at the 5 % level. Use
     `paired_t` over seeds and `paired_permutation` over examples.
     """
     first, second = np.asarray(a, float), np.asarray(b, float)
@@ -69,7 +69,7 @@ def paired_bootstrap(
 
 
 def bootstrap_p_value(observed: float, drawn: Array) -> float:
-    """Share of the drawn differences at least twice the observed one; 1 where there is none."""
+    """Share of the drawn differences at least twice the observed one; 1 if there is none."""
     if observed == 0:
         return 1.0
     return float(np.mean(np.sign(observed) * np.asarray(drawn) >= 2 * abs(observed)))
@@ -112,9 +112,9 @@ def _judged(found: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass
 class Run:
-    """What one trained run shows: outcomes of every task's validation examples, and its D.
+    """Results of one trained run: outcomes of every task's validation examples, and its D.
 
-    `undefined` says why a measured D has no value; without it None was not measured.
+    `undefined` says why a measured D has no value; without it, None means not measured.
     """
 
     name: str
@@ -125,7 +125,7 @@ class Run:
     undefined: str = ""
 
     def score(self, task: str, weights: Array | None = None) -> Array:
-        """(resample,) of the primary metric; one number with every example once."""
+        """(resample,) values of the primary metric; without weights, one number over all."""
         values = self.outcomes[task]
         weights = np.ones((1, len(values))) if weights is None else weights
         return resampled_scores(values, weights, self.specs[task])
@@ -140,10 +140,10 @@ def compare(
 ) -> dict[str, Any]:
     """Scores of every arm and task, and every arm against the baseline, as plain numbers.
 
-    Compared are the tasks that all runs were judged on; `left_out` names the others.
+    Only tasks that all runs were evaluated on are compared; `left_out` names the others.
     """
     if baseline not in arms:
-        raise InputError(f"no arm '{baseline}' to compare with: there are {', '.join(arms)}")
+        raise InputError(f"no arm '{baseline}' to compare with: expected one of {', '.join(arms)}")
     names = _common(arms, list(arms[baseline][0].specs))
     _check(arms, names)
     means: dict[str, dict[str, Array]] = {arm: {} for arm in arms}
@@ -152,7 +152,7 @@ def compare(
             means[arm][task] = scores
     specs = arms[baseline][0].specs
     errors = {task for task in names if lower_is_better(specs[task].metric)}
-    # An error does not add up with scores: the average is over the other tasks, if there are some.
+    # An error cannot be averaged with scores: average over the other tasks, if there are any.
     averaged = [task for task in names if task not in errors] or names
     found: dict[str, Any] = {}
     for arm, runs in arms.items():
@@ -176,7 +176,7 @@ def compare(
 def _resampled(
     arms: Mapping[str, Sequence[Run]], task: str, resamples: int, seed: int
 ) -> dict[str, Array]:
-    """(resample,) of every arm's mean over seeds; all arms see the same draws, piece by piece."""
+    """(resample,) mean over seeds of every arm; all arms see the same draws, piece by piece."""
     examples = len(next(iter(arms.values()))[0].outcomes[task])
     pieces: dict[str, list[Array]] = {arm: [] for arm in arms}
     for weights in weights_in_pieces(examples, resamples, seed):
@@ -186,7 +186,7 @@ def _resampled(
 
 
 def _common(arms: Mapping[str, Sequence[Run]], names: Sequence[str]) -> list[str]:
-    """The baseline's tasks that every run was judged on."""
+    """The baseline's tasks that every run was evaluated on."""
     for arm, runs in arms.items():
         if not runs:
             raise InputError(f"arm '{arm}' has no run")
@@ -221,12 +221,12 @@ def _scores(runs: Sequence[Run], names: Sequence[str], averaged: Sequence[str]) 
         "scores": {task: by_seed[:, place].tolist() for place, task in enumerate(names)},
         "per_task": {task: mean_and_spread(by_seed[:, i]) for i, task in enumerate(names)},
         "average": mean_and_spread(by_seed[:, places].mean(axis=1)),
-        # How unevenly the tasks fare: the spread of scores over tasks (Pilault et al. 2021).
+        # How unevenly tasks are served: the spread of scores over tasks (Pilault et al. 2021).
         "task_sigma": mean_and_spread(by_seed[:, places].std(axis=1, ddof=1))
         if len(places) > 1
         else None,
         "dissociation": mean_and_spread(found) if found else None,
-        # Over how many runs, of those in which D was measured, and why the others have none.
+        # The number of runs with a D among those where it was measured, and why others have none.
         "dissociation_over": [len(found), sum(_has_measured(run) for run in runs)],
         "undefined": {run.name: run.undefined for run in runs if run.undefined},
     }
@@ -277,7 +277,7 @@ class _Against:
         }
 
     def _entry(self, tasks: Sequence[str], permuted: Mapping[str, Array]) -> dict[str, Any]:
-        """Difference, interval and p by the test that decides; both ways under their names."""
+        """Difference, interval and p by the deciding test; both tests under their own names."""
         reach = np.mean([unseen_share(len(self.arm[0].outcomes[task])) for task in tasks])
         drawn = np.mean([self.examples[task] for task in tasks], axis=0)
         one, other = (
@@ -298,7 +298,7 @@ class _Against:
         return {**_judged(kept), "over_examples": over_examples, "over_seeds": over_seeds}
 
     def _permuted(self, task: str, seed: int) -> Array:
-        """(resample,) of the difference with both arms' answers exchanged at random."""
+        """(resample,) differences with both arms' answers exchanged at random."""
         examples = len(self.arm[0].outcomes[task])
         spec = self.arm[0].specs[task]
         pieces = []
@@ -315,7 +315,7 @@ class _Against:
         return np.concatenate(pieces)
 
     def _dissociation(self) -> dict[str, Any] | None:
-        """Paired by seed, over the runs in which both have a D."""
+        """Difference in D, paired by seed, over the runs in which both have a D."""
         both = [
             (one.dissociation, other.dissociation)
             for one, other in self.pairs
@@ -331,7 +331,7 @@ def _mean(runs: Sequence[Run], tasks: Sequence[str]) -> float:
 
 
 def paired_runs(arm: Sequence[Run], baseline: Sequence[Run]) -> list[tuple[Run, Run]]:
-    """Runs with the same seed; where no seed is common, in their order."""
+    """Pairs of runs with the same seed; if no seed is common, in their order."""
     seeds = {run.seed: run for run in baseline}
     same = [(run, seeds[run.seed]) for run in arm if run.seed in seeds]
     return same or list(zip(arm, baseline, strict=False))

@@ -1,12 +1,12 @@
-r"""CovSim: how alike the inputs of two tasks are, from the covariance of their representations.
+r"""CovSim: how similar the inputs of two tasks are, by the covariance of their representations.
 
 $$X_i^T X_i \approx U_i D_i U_i^T, \quad A_i = U_i D_i^{1/2}, \quad
   \mathrm{CovSim}(i, j) = \frac{\lVert A_i^T A_j \rVert}{\lVert A_i \rVert \lVert A_j \rVert}$$
 
 (Frobenius norms), where a row of $X_i$ is a text of task $i$ as the first layer receives it,
-averaged over its real tokens, and the decomposition keeps 99 % of the sum of the eigenvalues. It is
-not a cosine: CovSim of a task with itself is below 1 unless its covariance has rank one. A task's
-own CovSim is the mean over the other tasks.
+averaged over its real tokens, and the decomposition keeps 99 % of the sum of the eigenvalues.
+CovSim is not a cosine: that of a task with itself is below 1 unless its covariance has rank one. A
+task's own CovSim is the mean over the other tasks.
 
 References: Wu et al. 2020, "Understanding and Improving Information Transfer in Multi-Task
 Learning"; Pilault et al. 2021, "Conditionally Adaptive Multi-Task Learning", eq. 7, Figure 6.
@@ -23,12 +23,12 @@ KEPT = 0.99  # of the sum of the eigenvalues
 
 
 def covsim(x_i: Array, x_j: Array, *, kept: float = KEPT) -> float:
-    """Of two sets of representations, (text, size) each."""
+    """CovSim of two sets of representations, (text, size) each."""
     return _similarity(_root(x_i, kept), _root(x_j, kept))
 
 
 def covsim_matrix(inputs: Sequence[Array], *, kept: float = KEPT) -> tuple[Array, Array]:
-    """(task, task), and each task's mean over the others."""
+    """CovSim of every pair, (task, task), and each task's mean over the others."""
     roots = [_root(one, kept) for one in inputs]
     count = len(roots)
     matrix = np.zeros((count, count))
@@ -41,7 +41,7 @@ def covsim_matrix(inputs: Sequence[Array], *, kept: float = KEPT) -> tuple[Array
 
 
 def _root(x: Array, kept: float) -> Array:
-    """A = U D^(1/2) of X^T X, with as many columns as keep the share of the eigenvalues."""
+    """A = U D^(1/2) of X^T X, with enough columns to keep this share of the eigenvalues."""
     try:
         matrix = np.asarray(x, dtype=np.float64)
     except (TypeError, ValueError):

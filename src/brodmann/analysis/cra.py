@@ -1,4 +1,4 @@
-r"""`cra`: do two models find the same sentences alike? Representational similarity analysis.
+r"""`cra`: do two models judge the same sentences similar? Representational similarity analysis.
 
 $$\mathrm{CRA}(a, b) = \rho_{\mathrm{Spearman}}(\triangle R^a, \triangle R^b), \quad
   R^a_{kl} = 1 - r_{\mathrm{Pearson}}(x_k^a, x_l^a)$$
@@ -17,13 +17,13 @@ from brodmann.files import Array
 
 
 def cra(a: Array, b: Array) -> float:
-    """Of two models' representations of the same sentences; their sizes may differ."""
+    """CRA of two models' representations of the same sentences; their sizes may differ."""
     from scipy.stats import spearmanr
 
     first, second = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
     if first.ndim != 2 or second.ndim != 2 or len(first) != len(second) or len(first) < 3:
         raise InputError(
-            "cra: expected two matrices (sentence, size) of the same three sentences or more, "
+            "cra: expected two matrices (sentence, size) of the same sentences, at least three, "
             f"found {first.shape} and {second.shape}"
         )
     upper = np.triu_indices(len(first), k=1)

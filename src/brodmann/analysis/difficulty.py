@@ -1,4 +1,4 @@
-r"""How hard a classification looks from its texts alone, before any model is trained.
+r"""Estimate how hard a classification is from its texts alone, before any model is trained.
 
 $$\mathrm{difficulty} = \underbrace{-\sum_c p_c \log p_c}_{\text{classes}}
   + \underbrace{\sum_c |p_c - 1/C|}_{\text{imbalance}}
@@ -6,12 +6,12 @@ $$\mathrm{difficulty} = \underbrace{-\sum_c p_c \log p_c}_{\text{classes}}
   + \underbrace{\frac{\text{distinct words}}{\text{words}}}_{\text{variety}}$$
 
 where $p_c$ is the share of class $c$ among $C$, $q_c$ the distribution of words in its texts and
-$H$ the Hellinger distance. More is harder: more classes, less even ones, classes with the same
-words, and words that seldom come again.
+$H$ the Hellinger distance. Higher is harder: more classes, less balanced ones, classes with the
+same words, and words that rarely recur.
 
 Reference: Collins et al. 2018, "Evolutionary Data Measures: Understanding the Difficulty of Text
 Classification Tasks", whose best measures add up statistics of these four families. Departure: they
-search over 48 statistics by evolution; here one of each family is taken, as they stand.
+search over 48 statistics by evolution; here one statistic of each family is used unchanged.
 """
 
 import random
@@ -44,7 +44,7 @@ def difficulty(texts: Sequence[str], labels: Sequence[str | int]) -> dict[str, f
         if not isinstance(text, str):
             raise InputError(f"difficulty: expected texts, found {text!r:.60}")
         if isinstance(label, list | dict | set):
-            raise InputError(f"difficulty: expected one label a text, found {label!r:.60}")
+            raise InputError(f"difficulty: expected one label per text, found {label!r:.60}")
     sizes = Counter(labels)
     if len(sizes) < 2:
         raise InputError("difficulty: expected at least two classes")
@@ -66,7 +66,7 @@ def difficulty(texts: Sequence[str], labels: Sequence[str | int]) -> dict[str, f
 
 
 def task_difficulty(task: Task) -> float | None:
-    """Of a classification's training data (a draw of them, where there are many), else None."""
+    """Difficulty of a classification's training data (a sample if they are many), else None."""
     if task.spec.kind != "classification":
         return None
     examples = task.splits["train"]
@@ -78,7 +78,7 @@ def task_difficulty(task: Task) -> float | None:
 
 
 def hellinger(one: Counter[str], other: Counter[str]) -> float:
-    """Distance of two word distributions: 0 the same, 1 without a common word."""
+    """Distance of two word distributions: 0 if equal, 1 if they share no word."""
     n, m = sum(one.values()), sum(other.values())
     if not n or not m:
         return 1.0

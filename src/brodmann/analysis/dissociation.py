@@ -5,11 +5,11 @@ $$RP_i(H_j) = P_{ij} / P_i \qquad
 
 where $P_{ij}$ is task $i$'s score with the heads $H_j$ of task $j$ off, $P_i$ with nothing off.
 All values are fractions. A score $P_i \le 0$ (or none) makes $RP_i$ meaningless: such a task has no
-$D_i$, and the reason is given instead. $D$ is undefined as soon as one $D_i$ is: a mean over the
-remaining tasks would be another quantity under the same name.
+$D_i$ but a reason why. $D$ is undefined as soon as one $D_i$ is: a mean over the remaining tasks
+would be another quantity under the same name.
 
-`verdict` is the rule of the paper, applied to two numbers. A `finding` needs their intervals: it is
-the verdict that every point of the two intervals shares, and `unclear` where they do not share one.
+`verdict` is the rule of the paper, applied to two numbers. A `finding` uses their intervals, too:
+it is the verdict that every point of the two intervals shares, or `unclear` if they share none.
 
 Reference: Li et al. 2023, "Interpreting and Exploiting Functional Specialization in Multi-Head
 Attention under Multi-task Learning", §4.1, eq. 5-7; the verdicts follow its §6.1 and Table 9.
@@ -25,9 +25,9 @@ import numpy as np
 from brodmann.errors import InputError
 from brodmann.results import Head
 
-DISTINCT = 0.10  # D from which a double dissociation is called distinct, and a single one single
-LEARNT = 0.25  # of the way from the trivial answer to a perfect one; less is undertrained
-NEAR_GUESSING = 0.9  # of the loss of guessing; a training loss above that has hardly fallen
+DISTINCT = 0.10  # from this D on, a double dissociation is distinct, and a single one single
+LEARNT = 0.25  # share of the way from the trivial to a perfect score; less is undertrained
+NEAR_GUESSING = 0.9  # share of the loss of guessing; a training loss above it has hardly fallen
 UNCLEAR = "unclear"
 
 Ends = Sequence[float] | None  # of an interval
@@ -35,9 +35,9 @@ Ends = Sequence[float] | None  # of an interval
 
 @dataclass
 class DissociationScores:
-    """D of each task, their mean, and every pair inside the run; None where undefined.
+    """D of each task, their mean, and every pair inside the run; None if undefined.
 
-    `undefined` gives the reason for every task without a D; with one of them the mean is None.
+    `undefined` gives the reason for every task without a D; if there is one, the mean is None.
     """
 
     per_task: list[float | None]
@@ -52,8 +52,9 @@ def dissociation_scores(
     *,
     undefined: Mapping[int, str] | None = None,
 ) -> DissociationScores:
-    """`performance[i][j]`: task i evaluated, task j's heads off; `base[i]`: nothing off.
+    """D of each task, of each pair, and the mean, from the scores with heads off.
 
+    `performance[i][j]` is task i's score with task j's heads off, `base[i]` with nothing off.
     `undefined` names tasks that are known to have no D, with the reason.
     """
     matrix, intact = np.asarray(performance, float), np.asarray(base, float)
@@ -95,7 +96,7 @@ def _undefined(base: float, row: np.ndarray) -> str | None:
 
 
 def verdict(d_a: float | None, d_b: float | None) -> str:
-    """The paper's rule for a pair: double-distinct, double, single, inverted or none."""
+    """The paper's verdict on a pair: double-distinct, double, single, inverted or none."""
     if d_a is None or d_b is None:
         return "undefined"
     if d_a > 0 and d_b > 0:
@@ -111,7 +112,7 @@ def finding(
     """The verdict that holds over both intervals, or `unclear`.
 
     `ends_mean` is the interval of the pair's D, (D_A + D_B) / 2, which decides about `distinct`;
-    left out, the mean of the lower ends stands in, which is lower.
+    without it, the mean of the lower ends is used, which is lower.
     """
     if d_a is None or d_b is None:
         return "undefined"
@@ -162,7 +163,7 @@ def overlap(heads: Sequence[Sequence[Head]]) -> list[list[float]]:
 
 
 def heads_per_layer(heads: Sequence[Sequence[Head]], layers: int) -> list[list[int]]:
-    """How many of each task's heads stand in each layer (Li et al. 2023, Figure 4)."""
+    """Number of each task's heads in each layer (Li et al. 2023, Figure 4)."""
     return [
         [sum(layer == place for layer, _ in chosen) for place in range(layers)] for chosen in heads
     ]
@@ -171,15 +172,15 @@ def heads_per_layer(heads: Sequence[Sequence[Head]], layers: int) -> list[list[i
 def undertrained(
     base: float, trivial: float, loss: float | None = None, guessing: float | None = None
 ) -> str | None:
-    """Why a task is hardly trained, or None: its dissociation then means little.
+    """Why a task is hardly trained, so that its dissociation means little, or None.
 
-    Either its score is near that of an answer without reading, or its training loss (at the end)
-    is still near the loss of guessing.
+    Either its score is near that of an answer without reading, or its last training loss is still
+    near the loss of guessing.
     """
     if trivial < 1 and (base - trivial) / (1 - trivial) < LEARNT:
         return (
             f"base score {100 * base:.1f} % is near the {100 * trivial:.1f} % "
-            "that answers without reading the text get"
+            "that answers get without reading the text"
         )
     if loss is not None and guessing is not None and loss > NEAR_GUESSING * guessing:
         return f"training loss {loss:.3f} is near the {guessing:.3f} of guessing"

@@ -1,4 +1,4 @@
-r"""`dse`: how alike two models represent the same sentences, by the mean cosine.
+r"""`dse`: how similarly two models represent the same sentences, by the mean cosine.
 
 $$\mathrm{DSE}(a, b) = \frac{1}{n} \sum_k \cos(x_k^a, x_k^b)$$
 
@@ -16,7 +16,7 @@ from brodmann.files import Array
 
 
 def dse(a: Array, b: Array) -> float:
-    """Of two models' representations of the same sentences, (sentence, size) each."""
+    """DSE of two models' representations of the same sentences, (sentence, size) each."""
     first, second = checked_pair(a, b, "dse")
     norms = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
     if not (norms > 0).all():

@@ -1,4 +1,4 @@
-r"""Do tasks that are more alike separate less? Similarity of pairs against their dissociation.
+r"""Do similar tasks separate less? Similarity of pairs of tasks against their dissociation.
 
 Pearson's and Spearman's correlation over the pairs of tasks, and the straight line through them
 with the 95 % band of its mean. Pairs share tasks, so they are not independent and the p-values are
@@ -26,7 +26,7 @@ def pairs_of(matrix: Array) -> Array:
 
 
 def reindexed(matrix: Array, names: Sequence[str], wanted: Sequence[str]) -> Array:
-    """The matrix of `wanted`, in that order; nan for those it does not have, and for None."""
+    """The matrix for `wanted`, in that order; nan for missing names and for None."""
     square = np.asarray(matrix, dtype=float)
     found = np.full((len(wanted), len(wanted)), np.nan)
     there = [place for place, name in enumerate(wanted) if name in names]
@@ -36,7 +36,7 @@ def reindexed(matrix: Array, names: Sequence[str], wanted: Sequence[str]) -> Arr
 
 
 def dual_task(cells: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Array:
-    """D of every two of `names` that a grid trained as a pair, the mean over seeds; nan elsewhere.
+    """Mean D over seeds of every pair of `names` that a grid trained together; nan elsewhere.
 
     Runs with an undefined D, and cells that differ in more than tasks and seed, do not count.
     """
@@ -59,7 +59,7 @@ def dual_task(cells: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Array
 def linked_pairs(
     names: Sequence[str], similarity: Array, dissociation: Array
 ) -> tuple[list[tuple[str, str, float, float]], dict[str, Any] | None]:
-    """(task, task, similarity, D) of the pairs that have both, and the link where there is one."""
+    """(task, task, similarity, D) of the pairs that have both, and the link, if defined."""
     places = np.triu_indices(len(names), k=1)
     rows = [
         (names[int(i)], names[int(j)], float(x), float(y))
@@ -73,12 +73,14 @@ def linked_pairs(
 
 
 def linked(similarity: Sequence[float], dissociation: Sequence[float]) -> dict[str, Any]:
-    """r and p both ways, slope and intercept, and the band at 50 places."""
+    """Both correlations with p, slope and intercept, and the band at 50 points."""
     from scipy import stats
 
     x, y = np.asarray(similarity, float), np.asarray(dissociation, float)
     if x.shape != y.shape or x.ndim != 1 or len(x) < 3:
-        raise InputError(f"link: expected three pairs or more of equal number, found {len(x)}")
+        raise InputError(
+            f"link: expected at least three pairs, each with both values, found {len(x)}"
+        )
     if np.ptp(x) == 0 or np.ptp(y) == 0:
         raise InputError("link: all pairs are alike: no correlation is defined")
     line = stats.linregress(x, y)

@@ -1,14 +1,14 @@
-r"""A null distribution for D: the same heads, dealt to the tasks at random.
+r"""A null distribution for D: the same heads, assigned to the tasks at random.
 
 Heads that matter to every task hurt more than random heads, too, so a test against random heads
 does not show that tasks have separated. D claims more: that the heads which task $i$ chose serve
 task $i$ in particular. If they do not, it makes no difference which of the tasks chose a head.
 
-Write the choice as a matrix $M$ with $M_{ih} = 1$ where head $h$ is in $H_i$. Its rows add up to
-$K$, its columns to the number of tasks that chose the head. Under the null hypothesis every matrix
-with these sums is as likely as the observed $M_0$: as many heads per task, the same heads in total,
-what all tasks chose still everybody's; only ownership is dealt anew. With $M_1, \dots, M_r$ drawn
-from these matrices and $\sigma$ running over the orders of the $T$ tasks,
+Write the choice as a matrix $M$ with $M_{ih} = 1$ if head $h$ is in $H_i$. Its rows sum to $K$, its
+columns to the number of tasks that chose the head. Under the null hypothesis every matrix with
+these sums is as likely as the observed $M_0$: as many heads per task, the same heads in total, and
+heads that all tasks chose still belong to all; only ownership is assigned again. With
+$M_1, \dots, M_r$ drawn from these matrices and $\sigma$ running over the orders of the $T$ tasks,
 
 $$D(\sigma M) = \frac{1}{T} \sum_i \Big[ \frac{1}{T-1} \sum_{j \ne \sigma(i)} RP_i(H_j)
   - RP_i(H_{\sigma(i)}) \Big], \qquad
@@ -16,17 +16,18 @@ $$D(\sigma M) = \frac{1}{T} \sum_i \Big[ \frac{1}{T-1} \sum_{j \ne \sigma(i)} RP
 
 The observed choice is among those counted, so p is valid for every r; it is never below
 $1 / ((r + 1)\,T!)$. A matrix takes forward passes with T choices of heads, its orders take none:
-four tasks and more have 24 orders of their own choices and can be tested without any pass. Above
-six tasks a random sample of the orders is taken.
+four or more tasks have at least 24 orders of their own choices and can be tested without any pass.
+Above six tasks, a random sample of the orders is used.
 
-Matrices are drawn by trades: two tasks put together the heads that only one of them has and divide
-them at random again, each as many as before. For two tasks one trade is an exact draw. For more, a
-chain of trades is reversible with the uniform distribution, and all draws start from a matrix that
-as many trades have led to from the observed one: then they are exchangeable with it however well
-the chain mixes.
+Matrices are drawn by trades: two tasks pool the heads that only one of them has and divide them
+again at random, each getting as many as before. For two tasks, one trade is an exact draw. For
+more, a chain of trades is reversible with the uniform distribution, and all draws start from a
+matrix that the same number of trades has reached from the observed one: they are exchangeable with
+it however well the chain mixes.
 
-What it does not show: heads of one task may act as a group. Orders keep groups whole, trades break
-them up, so for two and three tasks, where orders are few, a group of heads can pass for ownership.
+What the test does not show: heads of one task may act as a group. Orders keep groups whole, trades
+break them up, so for two and three tasks, which have few orders, a group of heads can pass for
+ownership.
 
 References: Li et al. 2023, "Interpreting and Exploiting Functional Specialization in Multi-Head
 Attention under Multi-task Learning" (D); Strona et al. 2014, "A fast and unbiased procedure to
@@ -46,12 +47,12 @@ from brodmann.files import Array
 from brodmann.results import Head
 
 TRADES = 10  # per task, from one draw to the next
-EVERY_ORDER = 6  # tasks: up to so many, all T! orders are taken
-SOME_ORDERS = 1000  # of more tasks
+EVERY_ORDER = 6  # tasks: up to this many, all T! orders are used
+SOME_ORDERS = 1000  # sampled orders for more tasks
 
 
 def exchanges_needed(tasks: int) -> int:
-    """The number of random matrices from which p can reach 0.05."""
+    """Number of random matrices from which p can fall to 0.05."""
     return max(0, -(-FEWEST_DRAWS // orders_counted(tasks)) - 1)
 
 
@@ -60,14 +61,14 @@ def orders_counted(tasks: int) -> int:
 
 
 def exchanged(heads: Sequence[Sequence[Head]], count: int, seed: int) -> list[list[list[Head]]]:
-    """`count` ways to deal the same heads to the tasks, each a list of heads per task."""
+    """`count` assignments of the same heads to the tasks, each a list of heads per task."""
     generator = np.random.default_rng(seed)
     hub = _traded([set(chosen) for chosen in heads], generator)
     return [[sorted(own) for own in _traded(hub, generator)] for _ in range(count)]
 
 
 def _traded(heads: Sequence[set[Head]], generator: np.random.Generator) -> list[set[Head]]:
-    """The heads after a number of trades between two tasks at a time."""
+    """The heads after a number of trades between two tasks each."""
     found = [set(own) for own in heads]
     for _ in range(TRADES * len(found)):
         one, other = (int(i) for i in generator.choice(len(found), 2, replace=False))
@@ -80,7 +81,7 @@ def _traded(heads: Sequence[set[Head]], generator: np.random.Generator) -> list[
 
 
 def orders_of(tasks: int, seed: int) -> Array:
-    """(order, task): whose heads each task gets; the first order gives everybody its own."""
+    """(order, task): whose heads each task gets; the first order gives each task its own."""
     if tasks <= EVERY_ORDER:
         return np.array(list(itertools.permutations(range(tasks))))
     generator = np.random.default_rng(seed)
@@ -102,14 +103,14 @@ def null_distribution(relative: Sequence[Array], seed: int = 0) -> dict[str, Any
     """D over all matrices and orders, and its p-value.
 
     `relative[0]` is the observed matrix of RP; the others belong to exchanged heads. With fewer
-    than 20 values no p could be below 0.05, and none is given.
+    than 20 values p could not be below 0.05, so none is computed.
     """
     count = len(relative[0])
     orders = orders_of(count, seed)
     whole = np.concatenate(
         [reordered(np.asarray(matrix, float), orders).mean(axis=1) for matrix in relative]
     )
-    reached = float(np.mean(whole >= whole[0] - SMALLEST))  # by the observed one, too
+    reached = float(np.mean(whole >= whole[0] - SMALLEST))  # including the observed one
     return {
         "exchanges": len(relative) - 1,
         "orders": len(orders),

@@ -1,9 +1,9 @@
-r"""How far D depends on the examples that importance was measured on.
+r"""How much D depends on the examples that importance was measured on.
 
 Importance is a mean over drawn examples, and the heads at the edge of the top K change with the
-draw. The sums over fixed parts of the examples let the draw be repeated without measuring again:
-each redraw takes as many parts with replacement, independently for every task, and chooses heads by
-their mean. D with those heads needs forward passes, T per redraw.
+draw. The sums over fixed parts of the examples allow the draw to be repeated without measuring
+again: each redraw takes as many parts with replacement, independently for every task, and chooses
+heads by their mean. D with those heads needs forward passes, T per redraw.
 
 The spread $s$ of D over $B$ redraws enters the interval beside the bootstrap over validation
 examples: a combined draw is $D^* + s\,t$ with $t$ from Student's distribution with $B - 1$ degrees
@@ -24,11 +24,11 @@ from brodmann.errors import InputError
 from brodmann.files import Array
 from brodmann.results import Head, HeadScores
 
-USUAL_REDRAWS = 5  # where nothing else is asked for
+USUAL_REDRAWS = 5  # the default
 
 
 def redrawn(scores: HeadScores, count: int, seed: int) -> list[HeadScores]:
-    """Importance as `count` other draws of the examples could have given it."""
+    """Importance as `count` other draws of the examples might have given it."""
     if scores.part_sums is None or scores.part_counts is None:
         raise InputError(
             "redraws: the scores have no sums over parts of the examples: measure importance "
@@ -82,12 +82,12 @@ def redrawn_dissociation(
 
 
 def _columns(values: Any) -> Array:
-    """With nan for None."""
+    """An array with nan for None."""
     return np.array(values, dtype=float)
 
 
 def _plain(values: Any) -> Any:
-    """As lists, with None for nan."""
+    """Lists with None for nan."""
     shown = np.asarray(values, dtype=object)
     shown[np.isnan(np.asarray(values, dtype=float))] = None
     return shown.tolist()

@@ -8,7 +8,7 @@ By training pairs together, with $f_t$ the target's score alone and $f_{jt}$ bes
 
 $$r_{ms} = (f_{js} - f_s) / f_s \quad (3) \qquad r_{mt} = (f_{jt} - f_t) / f_t \quad (4)$$
 
-A row is a source, a column a target; matrices hold eq. 2 and eq. 4. All are asymmetric: a large
+Rows are sources, columns are targets; matrices hold eq. 2 and eq. 4. All are asymmetric: a large
 dataset covers a small one's words.
 
 Reference: Fei et al. 2022, "Coarse-to-Fine: Hierarchical Multi-task Learning for Natural Language
@@ -33,7 +33,7 @@ def words(text: str) -> list[str]:
 
 
 def vocabulary(texts: Iterable[str], split: Splitter = words) -> set[str]:
-    """The words of the texts, read one after the other; `split` may give word pieces instead."""
+    """The words of the texts, read one text at a time; `split` may return word pieces instead."""
     found: set[str] = set()
     for text in texts:
         found.update(split(text))
@@ -43,7 +43,7 @@ def vocabulary(texts: Iterable[str], split: Splitter = words) -> set[str]:
 def vocabulary_relevance(
     source_texts: Iterable[str], target_texts: Iterable[str]
 ) -> tuple[float, float]:
-    """(eq. 1, eq. 2)
+    """The two shares of common words, (eq. 1, eq. 2).
 
     >>> vocabulary_relevance(["the cat sat"], ["The cat."])
     (0.6666666666666666, 1.0)
@@ -56,14 +56,14 @@ def vocabulary_relevance(
 
 
 def vocabulary_matrix(vocabularies: Sequence[set[str]]) -> Array:
-    """Eq. 2 of every pair: the share of the target's words that the source has too."""
+    """Eq. 2 for every pair: the share of the target's words that the source also has."""
     if any(not one for one in vocabularies):
         raise InputError("relevance: a task's texts have no words")
     return np.array([[len(s & t) / len(t) for t in vocabularies] for s in vocabularies])
 
 
 def group_matrix(groups: Sequence[str | None]) -> Array:
-    """By hand: 1 where two tasks name the same group, else 0 (a task is always with itself)."""
+    """Declared relevance: 1 if two tasks name the same group (or are the same task), else 0."""
 
     def together(i: int, j: int) -> float:
         return float(i == j or (groups[i] is not None and groups[i] == groups[j]))
@@ -77,9 +77,9 @@ def improvement_matrix(
     single: Mapping[str, float],
     joint: Mapping[frozenset[str], Mapping[str, float]],
 ) -> Array:
-    """Eq. 4 of every pair; 0 on the diagonal. `joint` holds both scores of each pair.
+    """Eq. 4 for every pair, 0 on the diagonal. `joint` holds both scores of each pair.
 
-    A target that scores 0 or less alone has no ratio to that: its column is nan.
+    A target that scores 0 or less alone allows no ratio: its column is nan.
     """
     count = len(tasks)
     matrix = np.zeros((count, count))
@@ -97,13 +97,13 @@ def improvement_matrix(
 
 
 def asymmetry(matrix: Array) -> Array:
-    """r(s, t) - r(t, s): positive where the source matters more to the target than the reverse."""
+    """r(s, t) - r(t, s): positive if the source matters more to the target than the reverse."""
     square = np.asarray(matrix, dtype=float)
     return np.asarray(square - square.T)
 
 
 def most_unequal(matrix: Array, tasks: Sequence[str], most: int = 5) -> list[tuple[str, str]]:
-    """(source, target) of the pairs whose two directions differ most, the larger one first."""
+    """(source, target) of the pairs whose two directions differ most, larger direction first."""
     gaps = asymmetry(matrix)
     ordered = np.argsort(-np.nan_to_num(gaps, nan=-np.inf), axis=None, kind="stable")
     places = [divmod(int(place), len(tasks)) for place in ordered[:most]]

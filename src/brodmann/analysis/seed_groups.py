@@ -1,8 +1,8 @@
-"""Runs of a grid that differ in their seed alone: means over them, and paired differences.
+"""Group runs of a grid that differ only in their seed: means over them, and paired differences.
 
 Seeds are trained models, not draws. A run whose D is undefined (one of its tasks has none) is left
-out of the mean of D, and counted: every mean says over how many runs it was taken. The D of a task
-is averaged over the runs in which that task has one.
+out of the mean of D, and counted: every mean states the number of its runs. The D of a task is
+averaged over the runs in which that task has one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,11 +15,11 @@ from brodmann.data.kinds import lower_is_better
 from brodmann.results import mean_dissociation
 from brodmann.text import reasons
 
-Row = Mapping[str, Any]  # what a grid keeps of one run
+Row = Mapping[str, Any]  # a grid's record of one run
 
 
 def over_seeds(rows: Sequence[Row]) -> dict[str, Any] | None:
-    """D and base scores over seeds; None where fewer than two runs were measured."""
+    """D and base scores over seeds; None if fewer than two runs were measured."""
     found = [row["dissociation"] for row in rows if row.get("dissociation")]
     if len(found) < 2:
         return None
@@ -50,9 +50,9 @@ def over_seeds(rows: Sequence[Row]) -> dict[str, Any] | None:
 
 
 def differences(groups: Mapping[str, Sequence[Row]]) -> list[dict[str, Any]]:
-    """Every setting against the first one over the same tasks, paired by seed.
+    """Differences of every setting from the first one over the same tasks, paired by seed.
 
-    Compared are settings with at least two seeds in common.
+    Only settings with at least two seeds in common are compared.
     """
     firsts: dict[tuple[str, ...], str] = {}
     found = []

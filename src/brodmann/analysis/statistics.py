@@ -1,4 +1,4 @@
-r"""Intervals and tests: how far a number would move with other examples or other seeds.
+r"""Intervals and tests: how much a number would change with other examples or other seeds.
 
 Intervals of scores. A proportion (accuracy, exact match: every example is right or wrong) has
 Wilson's interval,
@@ -7,14 +7,13 @@ $$\frac{1}{1 + z^2/n} \left( p + \frac{z^2}{2n} \pm
   z \sqrt{\frac{p (1 - p)}{n} + \frac{z^2}{4 n^2}} \right),$$
 
 which is not empty at 0 and 100 %: 300 of 300 is [98.7, 100.0]. Every other metric has the
-percentile interval of the bootstrap. Where all resamples agree the bootstrap knows nothing, and its
-interval would be empty: there it is Wilson's interval of the score, taken as a share of its range.
-A difference that no resample moves reaches as far as Wilson's bound of a share that was never seen,
-$z^2 / (n + z^2)$.
+percentile interval of the bootstrap. If all resamples agree, that interval would be empty; then it
+is Wilson's interval of the score, taken as a share of its range. A difference that no resample
+changes reaches as far as Wilson's bound of a share that was never seen, $z^2 / (n + z^2)$.
 
 Tests of paired differences are two-sided and calibrated. Over seeds it is Student's t: seeds are
 few, and the scores of trained models are close to normal. Over examples it is a permutation test:
-if two models are alike, their answers to an example may be exchanged.
+if two models are equally good, their answers to an example may be exchanged.
 
 References: Wilson 1927, "Probable Inference, the Law of Succession, and Statistical Inference";
 Efron & Tibshirani 1993, "An Introduction to the Bootstrap" (percentile interval); Phipson & Smyth
@@ -37,14 +36,14 @@ from brodmann.files import Array
 LEVEL = 0.95
 SIGNIFICANT = 0.05
 LARGEST_WEIGHTS = 5_000_000  # numbers held at once: 40 MB
-FEWEST_DRAWS = 20  # with fewer a permutation p-value is never below 0.05
-FEWEST_SEEDS = 3  # with two, Student's t has one degree of freedom and finds next to nothing
+FEWEST_DRAWS = 20  # with fewer, a permutation p-value is never below 0.05
+FEWEST_SEEDS = 3  # with two, Student's t finds next to nothing
 SMALLEST = 1e-12  # differences below it are rounding
-EVERY_SIGN = 12  # differences: up to so many, all 2^n signs are tried
+EVERY_SIGN = 12  # differences: up to this many, all 2^n signs are tried
 
 
 def bootstrap_weights(examples: int, resamples: int, seed: int) -> Array:
-    """How often each example is drawn, (resample, example); every row adds up to `examples`."""
+    """Number of times each example is drawn, (resample, example); every row sums to `examples`."""
     generator = np.random.default_rng(seed)
     shares = np.full(examples, 1 / examples)
     return generator.multinomial(examples, shares, size=resamples).astype(np.float64)
@@ -64,13 +63,13 @@ def bootstrap_interval(
     seed: int,
     level: float = LEVEL,
 ) -> tuple[float, float]:
-    """Percentile interval of `score(weights)`; the weights come in pieces, for memory's sake."""
+    """Percentile interval of `score(weights)`; the weights come in pieces, to save memory."""
     drawn = [score(weights) for weights in weights_in_pieces(examples, resamples, seed)]
     return percentile_interval(np.concatenate(drawn), level)
 
 
 def weights_in_pieces(examples: int, resamples: int, seed: int) -> Iterator[Array]:
-    """`bootstrap_weights` of many examples, as many resamples at a time as memory should hold."""
+    """`bootstrap_weights` in pieces of as many resamples as memory should hold."""
     for start, count in _pieces(examples, resamples):
         yield bootstrap_weights(examples, count, seed + start)
 
@@ -91,10 +90,10 @@ def _pieces(examples: int, resamples: int) -> Iterator[tuple[int, int]]:
 def score_interval(
     values: Array, spec: TaskSpec, *, resamples: int, seed: int = 0, level: float = LEVEL
 ) -> list[float] | None:
-    """Interval of a primary metric over its examples (whole sets, where they come in sets).
+    """Interval of a primary metric over its examples (over whole sets, if they come in sets).
 
-    `values` are the outcomes of the examples. The model is one model: how far another training run
-    would move the score is not in it. An error without variation has no interval.
+    `values` are the outcomes of the examples. The interval is about one model: it does not include
+    how much another training run would change the score. A constant error has no interval.
     """
     examples = len(values)
     metric = metric_of(spec)
@@ -130,12 +129,12 @@ def wilson_interval(share: float, count: int, level: float = LEVEL) -> tuple[flo
 
 
 def unseen_share(count: int, level: float = LEVEL) -> float:
-    """Wilson's upper bound of a share that was seen in none of `count` examples."""
+    """Wilson's upper bound of a share seen in none of `count` examples."""
     return wilson_interval(0.0, count, level)[1]
 
 
 def never_empty(ends: Sequence[float], reach: float) -> list[float]:
-    """The interval, or one that reaches so far to both sides where all resamples agreed."""
+    """The interval or, if all resamples agreed, one that extends by `reach` to both sides."""
     low, high = ends
     return [low, high] if high - low > SMALLEST else [low - reach, high + reach]
 
@@ -148,7 +147,7 @@ def random_draw_p_value(observed: float, draws: Array) -> float | None:
 
 
 def permutation_p_value(observed: float, drawn: Array) -> float:
-    """Two-sided: share of the permuted differences as far from 0, the observed one included."""
+    """Two-sided p: share of the permuted differences as far from 0, the observed one included."""
     reached = np.abs(np.asarray(drawn)) >= abs(observed) - SMALLEST
     return float((1 + np.sum(reached)) / (len(drawn) + 1))
 
@@ -156,9 +155,9 @@ def permutation_p_value(observed: float, drawn: Array) -> float:
 def paired_permutation(
     a: Sequence[float], b: Sequence[float], resamples: int = 10_000, seed: int = 0
 ) -> float:
-    """Two-sided p of the mean of a - b over the same items, by turning the signs of differences.
+    """Two-sided p of the mean of a - b over the same items, by flipping the signs of differences.
 
-    Up to 12 differences all signs are tried, and the p-value is exact.
+    Up to 12 differences, all signs are tried, and the p-value is exact.
     """
     differences = _differences(a, b)
     count = len(differences)
@@ -176,7 +175,7 @@ def paired_permutation(
 def paired_t(a: Sequence[float], b: Sequence[float]) -> float | None:
     """Two-sided p of the mean of a - b over seeds, by Student's t; None for a single seed.
 
-    Differences that are all the same have no spread to compare with: their signs decide.
+    Equal differences have no spread to compare with: their signs decide.
     """
     from scipy import stats
 
@@ -190,9 +189,9 @@ def paired_t(a: Sequence[float], b: Sequence[float]) -> float | None:
 
 
 def paired_interval(a: Sequence[float], b: Sequence[float], level: float = LEVEL) -> dict[str, Any]:
-    """Mean of a - b over seeds with Student's interval, which is right also for few of them.
+    """Mean of a - b over seeds with Student's interval, which is valid for few seeds, too.
 
-    One seed, or differences without any spread, have no interval.
+    One seed, or differences without any spread, give no interval.
     """
     from scipy import stats
 
@@ -206,7 +205,7 @@ def paired_interval(a: Sequence[float], b: Sequence[float], level: float = LEVEL
 
 
 def difference_over_seeds(a: Sequence[float], b: Sequence[float]) -> dict[str, Any]:
-    """Paired difference over seeds as tables show it: mean, interval, p and number of seeds."""
+    """Paired difference over seeds, as in tables: mean, interval, p and number of seeds."""
     found = paired_interval(a, b)
     ends = None if found["low"] is None else [found["low"], found["high"]]
     p = paired_t(a, b) if len(a) >= FEWEST_SEEDS else None

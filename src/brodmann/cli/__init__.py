@@ -1,4 +1,4 @@
-"""The `brodmann` command. Heavy imports stand inside the commands, so that --help is quick."""
+"""The `brodmann` command. Heavy imports are inside the commands, so that --help is quick."""
 
 import io
 import os
@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-# Importing a module adds its commands; the order is that of --help.
+# Importing a module adds its commands, in the order that --help shows them.
 # isort: off
 from brodmann.cli import datasets as data  # noqa: F401
 from brodmann.cli import runs  # noqa: F401
@@ -18,14 +18,14 @@ from brodmann.cli.options import app, complain
 from brodmann.errors import BrodmannError, disk_error
 
 __all__ = ["app", "main"]
-STOPPED = "stopped: what was finished is kept, the same command goes on from there"
+STOPPED = "stopped: finished work is kept; run the same command again to resume"
 
 
 def main() -> None:
-    """Run the command; what a user can mend is one line on stderr, never a traceback."""
+    """Run the command; an error that the user can fix is one line on stderr, never a traceback."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            # A terminal or a pipe that is not UTF-8 shows \u2192 for an arrow; the run goes on.
+            # A terminal or pipe that is not UTF-8 shows \u2192 for an arrow, and the run continues.
             stream.reconfigure(errors="backslashreplace")
     try:
         code = app(standalone_mode=False)  # typer's own messages are several lines in a box
@@ -36,10 +36,10 @@ def main() -> None:
     except (KeyboardInterrupt, typer.Abort):
         complain(STOPPED)
         sys.exit(130)
-    except BrokenPipeError:  # the reader of our output has gone: not our failure
+    except BrokenPipeError:  # the reader of our output is gone: not our failure
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
-    except OSError as error:  # a path that cannot be what it is asked to be
+    except OSError as error:  # e.g. a file where a folder is needed
         if error.filename is None:
             raise
         known = disk_error(error, error.filename)

@@ -1,4 +1,4 @@
-"""Commands to begin with: a starter, the catalogue, the environment."""
+"""Commands to start with: a starter configuration, the catalogue, the environment."""
 
 import json
 from pathlib import Path
@@ -28,19 +28,19 @@ def init(
 @app.command()
 def tasks(
     name: Annotated[
-        str | None, typer.Argument(help="one task, in full", show_default=False)
+        str | None, typer.Argument(help="show this task in full", show_default=False)
     ] = None,
     group: Annotated[str | None, typer.Option(help="only this group, e.g. glue, sentiment")] = None,
     kind: Annotated[str | None, typer.Option(help="only this kind")] = None,
     language: Annotated[str | None, typer.Option(help="only with this language")] = None,
     fetch: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="write this dataset's files, repeatable"),
+        typer.Option(metavar="NAME", help="write this dataset's files (repeatable)"),
     ] = None,
-    to: Annotated[Path | None, typer.Option(help="folder for --fetch, a later data_dir")] = None,
+    to: Annotated[Path | None, typer.Option(help="folder for --fetch, usable as data_dir")] = None,
     as_json: Json = False,
 ) -> None:
-    """List the tasks that have a name, or fetch their data from the hub for machines without it.
+    """List the named tasks, or fetch their data from the hub for machines without access to it.
 
     Example: brodmann tasks --group glue; brodmann tasks --fetch glue/sst2 --to data
     """
@@ -48,11 +48,11 @@ def tasks(
 
     if fetch:
         if name is not None:
-            raise InputError(f"tasks {name}: give it as --fetch {name}")
+            raise InputError(f"tasks {name}: to fetch it, write --fetch {name}")
         _fetch(fetch, to, as_json)
         return
     if to is not None:
-        raise InputError("--to is for --fetch: name what to fetch")
+        raise InputError("--to needs --fetch: name the dataset to fetch")
     if name is not None:
         entry, _ = catalogue.find(name)
         facts = catalogue.facts(entry)
@@ -78,7 +78,7 @@ def _fetch(names: list[str], to: Path | None, as_json: bool) -> None:
 
     if to is None:
         raise InputError("--fetch needs --to DIR, the folder to write into")
-    wanted = [(catalogue.find(name), name) for name in names]  # all known, before any is fetched
+    wanted = [(catalogue.find(name), name) for name in names]  # check all names before fetching any
     say = (lambda text: None) if as_json else print
     written: dict[str, int] = {}
 
@@ -96,7 +96,7 @@ def _fetch(names: list[str], to: Path | None, as_json: bool) -> None:
 
 @app.command()
 def doctor(as_json: Json = False) -> None:
-    """Look at the environment: versions, processor, what is installed, what is not.
+    """Show the environment: versions, processor, installed and missing packages.
 
     Example: brodmann doctor
     """

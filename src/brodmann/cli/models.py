@@ -1,4 +1,4 @@
-"""Commands that use a trained model: smaller, elsewhere, in a pipe, on a benchmark's server."""
+"""Commands that use a trained model: prune, export, predict, submit to a benchmark."""
 
 import io
 import json
@@ -27,13 +27,17 @@ from brodmann.errors import visible
 def prune(
     config: RunPath,
     alpha: Annotated[float, typer.Option(help="share of the heads to remove")] = 0.3,
-    order: Annotated[str, typer.Option(help="least, top (important) or random")] = "least",
-    task: Annotated[str | None, typer.Option(help="by this task's map; otherwise all")] = None,
+    order: Annotated[
+        str, typer.Option(help="heads to remove: least or top (by importance), or random")
+    ] = "least",
+    task: Annotated[
+        str | None, typer.Option(help="use this task's map; default: all tasks together")
+    ] = None,
     to: Annotated[Path | None, typer.Option(help="folder of the smaller model")] = None,
     overrides: Overrides = None,
     as_json: Json = False,
 ) -> None:
-    """Remove heads for good: a smaller model, with its size, speed and scores.
+    """Remove heads permanently: write a smaller model and report its size, speed and scores.
 
     Example: brodmann prune runs/demo --alpha 0.3 --order least
     """
@@ -49,12 +53,12 @@ def prune(
 @app.command()
 def export(
     model: Annotated[Path, typer.Argument(help="run or model folder", show_default=False)],
-    task: Annotated[str, typer.Option(help="the task to take out", show_default=False)],
+    task: Annotated[str, typer.Option(help="the task to export", show_default=False)],
     form: Annotated[str, typer.Option("--to", help="transformers or onnx")] = "transformers",
     out: Annotated[Path | None, typer.Option(help="folder to write")] = None,
     zeroed: Annotated[bool, typer.Option(help="fill removed heads with zeros")] = False,
 ) -> None:
-    """One task as an ordinary transformers checkpoint, or as ONNX.
+    """Export one task as an ordinary transformers checkpoint or as ONNX.
 
     Example: brodmann export runs/demo --task sentiment --to onnx
     """
@@ -71,18 +75,18 @@ def export(
 def predict(
     model: Annotated[Path, typer.Argument(help="run or model folder", show_default=False)],
     file: Annotated[
-        Path | None, typer.Argument(help="table or lines of text; stdin if left out")
+        Path | None, typer.Argument(help="table or lines of text; default: stdin")
     ] = None,
-    task: Annotated[str | None, typer.Option(help="one task only; otherwise all that fit")] = None,
+    task: Annotated[str | None, typer.Option(help="one task only; default: all that fit")] = None,
     to: Annotated[
         Path | None, typer.Option(help="write into this new file (.csv or .jsonl)")
     ] = None,
     form: Annotated[
-        str | None, typer.Option("--format", help="jsonl or csv; by the ending of --to")
+        str | None, typer.Option("--format", help="jsonl or csv; default: by the suffix of --to")
     ] = None,
-    full: Annotated[bool, typer.Option("--full", help="every digit of the numbers")] = False,
+    full: Annotated[bool, typer.Option("--full", help="print every digit of the numbers")] = False,
 ) -> None:
-    """Answer for every line (a text, or JSON with the task's columns): one answer per line.
+    """Answer every line of input (a text, or JSON with the task's columns): one answer per line.
 
     Example: echo "A wonderful film." | brodmann predict runs/demo (a file: runs/demo in.csv --to
     out.csv)
@@ -120,7 +124,7 @@ def _speaks_utf8(stream: Any) -> bool:
 
 @contextmanager
 def _output(to: Path | None) -> Iterator[Callable[[str], Any]]:
-    """Where answers are written: a whole file or none, or stdout as they come."""
+    """Yield a function that writes answers: to a complete file or none, or to stdout at once."""
     if to is None:
 
         def tell(text: str) -> None:
@@ -138,14 +142,16 @@ def _output(to: Path | None) -> Iterator[Callable[[str], Any]]:
 def submission(
     model: Annotated[Path, typer.Argument(help="run or model folder", show_default=False)],
     benchmark: Annotated[str, typer.Argument(help="glue or superglue", show_default=False)],
-    to: Annotated[Path | None, typer.Option(help="the zip; BENCHMARK.zip if left out")] = None,
+    to: Annotated[Path | None, typer.Option(help="the zip file; default: BENCHMARK.zip")] = None,
     data_dir: Annotated[
-        Path | None, typer.Option(help="folder of datasets; the run's own if left out")
+        Path | None, typer.Option(help="folder of datasets; default: the run's")
     ] = None,
-    partial: Annotated[bool, typer.Option(help="only the tasks the model has")] = False,
+    partial: Annotated[
+        bool, typer.Option(help="include only the tasks that the model has")
+    ] = False,
     as_json: Json = False,
 ) -> None:
-    """Answer a benchmark's unlabelled test sets: the zip that its server takes.
+    """Answer a benchmark's unlabelled test sets and write the zip that its server accepts.
 
     Example: brodmann submission runs/glue glue --to glue.zip --data-dir data
     """

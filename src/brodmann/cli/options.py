@@ -1,4 +1,4 @@
-"""What the commands share: the application, their common options, how they speak."""
+"""Shared parts of the commands: the application, common options, messages and views."""
 
 import logging
 import os
@@ -28,30 +28,32 @@ app = typer.Typer(
 
 ConfigPath = Annotated[Path, typer.Argument(help="configuration (TOML)", show_default=False)]
 RunPath = Annotated[
-    Path, typer.Argument(help="run folder, or its configuration", show_default=False)
+    Path, typer.Argument(help="run folder or its configuration", show_default=False)
 ]
 Overrides = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="change a setting, repeatable"),
+    typer.Option("--set", metavar="KEY=VALUE", help="change a setting (repeatable)"),
 ]
-EngineName = Annotated[str, typer.Option(help="order (one after the other) or ray")]
-Address = Annotated[str | None, typer.Option(help="of a running Ray cluster, or auto")]
-Workers = Annotated[int | None, typer.Option(help="cells at once on this machine, with ray")]
-Cpus = Annotated[float, typer.Option(help="cores a cell, with ray")]
-Gpus = Annotated[float, typer.Option(help="graphics cards a cell, with ray")]
-Retries = Annotated[int, typer.Option(help="how often a failed cell is tried again", min=0)]
+EngineName = Annotated[str, typer.Option(help="order (one cell after the other) or ray")]
+Address = Annotated[str | None, typer.Option(help="address of a running Ray cluster, or auto")]
+Workers = Annotated[
+    int | None, typer.Option(help="cells that run at once on this machine, with ray")
+]
+Cpus = Annotated[float, typer.Option(help="cores per cell, with ray")]
+Gpus = Annotated[float, typer.Option(help="GPUs per cell, with ray")]
+Retries = Annotated[int, typer.Option(help="how often to retry a failed cell", min=0)]
 Json = Annotated[bool, typer.Option("--json", help="print JSON for a program to read")]
 
 
 def complain(text: str) -> None:
-    # Of the processes on a machine one speaks; a message is one line however long.
+    # Only one process per machine prints; a message is one line however long it is.
     if int(os.environ.get("LOCAL_RANK", "0")) <= 0:
         print(f"brodmann: {visible(' '.join(text.split()))}", file=sys.stderr)
 
 
 @contextmanager
 def view(as_json: bool) -> Iterator[Report]:
-    """The report function of a run: a live view, or nothing where a program reads or rank > 0."""
+    """Yield a run's report function: a live view, or none under --json and in ranks above 0."""
     if int(os.environ.get("RANK", "0")) != 0:
         with noted(lambda text: None):
             yield silent
@@ -73,7 +75,7 @@ def view(as_json: bool) -> Iterator[Report]:
 
 @contextmanager
 def noted(say: Callable[[str], None]) -> Iterator[None]:
-    """Pass what `errors.note` is told on to `say`, for the length of the block."""
+    """Pass every `errors.note` on to `say` inside the block."""
 
     class Notes(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
@@ -82,7 +84,7 @@ def noted(say: Callable[[str], None]) -> Iterator[None]:
     logger, handler = logging.getLogger("brodmann"), Notes()
     before = logger.propagate
     logger.addHandler(handler)
-    logger.propagate = False  # said once, however the libraries below have set up the root logger
+    logger.propagate = False  # print it once, even if a library configured the root logger
     try:
         yield
     finally:
@@ -104,13 +106,13 @@ def grid_engine(
     cpus: float,
     gpus: float,
 ) -> Any:
-    """Who runs the cells of a grid."""
+    """The engine that executes grid cells."""
     if name not in ("order", "ray"):
         raise InputError(f"--engine {name}{did_you_mean(name, ('order', 'ray'))}")
     if name == "order" and (address is not None or workers is not None):
-        raise InputError("--address and --workers go with --engine ray")
+        raise InputError("--address and --workers need --engine ray")
     if name == "order" and (cpus != 1 or gpus != 0):
-        raise InputError("--cpus and --gpus go with --engine ray")
+        raise InputError("--cpus and --gpus need --engine ray")
     if name == "order":
         return None
     from brodmann.studies.ray_engine import ray_engine
@@ -125,7 +127,7 @@ def check_model_folder(model: Path) -> None:
 
     if not is_model_folder(model) and not is_model_folder(model / "model"):
         unfinished = (model / "checkpoints").is_dir()
-        text = "the run is not finished, run it again" if unfinished else "no trained model there"
+        text = "the run is not finished: run it again" if unfinished else "no trained model in it"
         raise InputError(f"{model}: {text}")
 
 

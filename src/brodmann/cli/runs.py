@@ -28,7 +28,7 @@ from brodmann.errors import InputError, RunError
 
 @app.command()
 def run(config: ConfigPath, overrides: Overrides = None, as_json: Json = False) -> None:
-    """The whole chain: train, evaluate, map heads, dissociate, report. Goes on where it was.
+    """Train, evaluate, map heads, measure dissociation, write the report. Resumes if interrupted.
 
     Example: brodmann run brodmann.toml --set training.epochs=1 (also under torchrun)
     """
@@ -46,13 +46,13 @@ def run(config: ConfigPath, overrides: Overrides = None, as_json: Json = False) 
 
 
 def _main() -> bool:
-    """Of several processes only the first one prints and writes."""
+    """Whether this process prints and writes: only the first of several does."""
     return int(os.environ.get("RANK", "0")) == 0
 
 
 @app.command()
 def train(config: ConfigPath, overrides: Overrides = None, as_json: Json = False) -> None:
-    """Train only; also over several processes.
+    """Train a model without measuring it; also runs over several processes.
 
     Example: torchrun --nproc_per_node 2 -m brodmann train brodmann.toml
     """
@@ -85,7 +85,7 @@ def evaluate(config: RunPath, overrides: Overrides = None, as_json: Json = False
 
 @app.command("map")
 def map_command(config: RunPath, overrides: Overrides = None, as_json: Json = False) -> None:
-    """Which attention heads matter to which task, from a trained run.
+    """Map which attention heads matter to which task, in a trained run.
 
     Example: brodmann map runs/demo --set map.estimator=leave_one_out
     """
@@ -100,7 +100,7 @@ def map_command(config: RunPath, overrides: Overrides = None, as_json: Json = Fa
 
 @app.command()
 def dissociate(config: RunPath, overrides: Overrides = None, as_json: Json = False) -> None:
-    """How far the tasks have separated: scores with each task's top heads off.
+    """Measure how far the tasks have separated: scores with each task's top heads off.
 
     Example: brodmann dissociate runs/demo --set dissociation.alpha=0.2
     """
@@ -126,7 +126,7 @@ def grid(
     overrides: Overrides = None,
     as_json: Json = False,
 ) -> None:
-    """Many runs from one configuration; finished ones are skipped.
+    """Run every cell of a grid from one configuration; finished cells are skipped.
 
     Example: brodmann grid study.toml --engine ray --workers 2
     """
@@ -150,11 +150,11 @@ def compare(
         list[Path], typer.Argument(help=r"a configuration with \[compare], or run folders")
     ],
     baseline: Annotated[str | None, typer.Option(help="the arm to compare with")] = None,
-    to: Annotated[Path | None, typer.Option(help="folder for comparison.json")] = None,
+    to: Annotated[Path | None, typer.Option(help="folder to write comparison.json to")] = None,
     overrides: Overrides = None,
     as_json: Json = False,
 ) -> None:
-    """Ways of training side by side: scores over seeds, significance, dissociation.
+    """Compare ways of training: scores over seeds, significance, dissociation.
 
     Example: brodmann compare study.toml; brodmann compare runs/plain runs/iat
     """
@@ -171,10 +171,10 @@ def compare(
         from brodmann.studies.compare import compare_runs, grouped
 
         if overrides:
-            raise InputError("--set is for a configuration: finished runs stay as they are")
+            raise InputError("--set needs a configuration: finished runs cannot be changed")
         arms = grouped(paths)
         if baseline is not None and baseline not in arms:
-            raise InputError(f"no arm '{baseline}': there are {', '.join(arms)}")
+            raise InputError(f"no arm '{baseline}': expected one of {', '.join(arms)}")
         with view(as_json) as report:
             result = compare_runs(arms, report, baseline=baseline, to=to)
     if as_json:
@@ -183,7 +183,7 @@ def compare(
 
 @app.command()
 def transfer(config: ConfigPath, overrides: Overrides = None, as_json: Json = False) -> None:
-    r"""Few-shot transfer: trained models learn new tasks from a few examples, many times over.
+    r"""Measure few-shot transfer: train on many small draws of examples from given models.
 
     Example: brodmann transfer few.toml, where \[transfer] has starts = { plain = "runs/a" }
     """
@@ -200,7 +200,7 @@ def transfer(config: ConfigPath, overrides: Overrides = None, as_json: Json = Fa
 
 @app.command()
 def distill(config: ConfigPath, overrides: Overrides = None, as_json: Json = False) -> None:
-    r"""A small student learns all tasks from a trained teacher: layers first, then answers.
+    r"""Train a small student on all tasks from a trained teacher: first layers, then answers.
 
     Example: brodmann distill small.toml, where \[distill] names teacher and student
     """
@@ -215,7 +215,7 @@ def distill(config: ConfigPath, overrides: Overrides = None, as_json: Json = Fal
 
 @app.command()
 def adapt(config: ConfigPath, overrides: Overrides = None, as_json: Json = False) -> None:
-    r"""New tasks for a trained model: zero-shot from every start, then training from one.
+    r"""Add new tasks to a trained model: zero-shot scores from every start, then training from one.
 
     Example: brodmann adapt new.toml, where \[adapt] has start = "runs/trained", like = "rte"
     """
@@ -232,7 +232,7 @@ def adapt(config: ConfigPath, overrides: Overrides = None, as_json: Json = False
 
 @app.command()
 def meta(config: ConfigPath, overrides: Overrides = None, as_json: Json = False) -> None:
-    r"""Meta-learning over pairs of task and language, tested on pairs that were kept apart.
+    r"""Meta-learn over pairs of task and language, and test on pairs that were held out.
 
     Example: brodmann meta languages.toml, where \[meta] has unseen = ["sentiment-es"]
     """
@@ -250,24 +250,24 @@ def meta(config: ConfigPath, overrides: Overrides = None, as_json: Json = False)
 @app.command()
 def plan(
     config: Annotated[
-        Path, typer.Argument(help="configuration, or a recipe, table or paper", show_default=False)
+        Path, typer.Argument(help="a configuration, recipe, table or paper", show_default=False)
     ],
     speed: Annotated[
-        float | None, typer.Option(help="operations a second of another machine, e.g. 1e14")
+        float | None, typer.Option(help="operations per second of another machine, e.g. 1e14")
     ] = None,
     scale: Annotated[
-        str | None, typer.Option(help="of a recipe: paper, counted without data, or mini")
+        str | None, typer.Option(help="for a recipe: paper (counted without data) or mini")
     ] = None,
     data_dir: Annotated[
-        Path | None, typer.Option(help="datasets of a recipe: some of its steps are measured here")
+        Path | None, typer.Option(help="for a recipe: datasets to time some steps on here")
     ] = None,
     output: Annotated[
-        Path | None, typer.Option(help="of a recipe: where its runs go (runs)")
+        Path | None, typer.Option(help="for a recipe: folder of its runs (default: runs)")
     ] = None,
     overrides: Overrides = None,
     as_json: Json = False,
 ) -> None:
-    """Steps, tokens, operations, memory and hours before anything runs; afterwards, what it took.
+    """Estimate steps, tokens, operations, memory and hours; after a run, add what it took.
 
     Example: brodmann plan study.toml; brodmann plan spec-table3 --scale paper --speed 1e14
     """
@@ -277,9 +277,9 @@ def plan(
     if not config.exists() and config.suffix != ".toml":
         named = recipes_named(str(config))
         if data_dir is not None and len(named) > 1:
-            raise InputError(f"--data-dir measures one recipe, {config} are {len(named)}")
+            raise InputError(f"--data-dir measures one recipe, but {config} names {len(named)}")
         if overrides and data_dir is None:
-            raise InputError("--set is for what is measured: a recipe is counted as it is")
+            raise InputError("--set needs a measured plan: a recipe is counted unchanged")
         with view(as_json) as report:
             if data_dir is None:
                 result = estimate_recipes(named, report, scale=scale or "paper", speed=speed)
@@ -298,7 +298,9 @@ def plan(
         return
     given = {"--scale": scale, "--data-dir": data_dir, "--output": output}
     if option := next((name for name, value in given.items() if value is not None), None):
-        raise InputError(f"{option} is for a recipe, table or paper: a configuration has its own")
+        raise InputError(
+            f"{option} is only for a recipe, table or paper: set it in the configuration"
+        )
     settings, base = loaded(config, overrides)
     with view(as_json) as report:
         result = make_plan(settings, base, report, speed=speed)
@@ -309,13 +311,13 @@ def plan(
 @app.command()
 def report(
     paths: Annotated[
-        list[Path], typer.Argument(help="a run, several, a study, or a configuration")
+        list[Path], typer.Argument(help="one or more runs, a study, or a configuration")
     ],
-    text: Annotated[bool, typer.Option("--text", help="print it here instead")] = False,
-    to: Annotated[Path | None, typer.Option(help="the page's file")] = None,
+    text: Annotated[bool, typer.Option("--text", help="print it in the terminal instead")] = False,
+    to: Annotated[Path | None, typer.Option(help="file to write the page to")] = None,
     as_json: Json = False,
 ) -> None:
-    """One page about a run (or several, side by side) from what is measured; nothing is run.
+    """Write one page about a run, or several side by side, from stored results; runs nothing.
 
     Example: brodmann report runs/demo; brodmann report runs/plain runs/iat --to both.html
     """
@@ -331,7 +333,7 @@ def report(
         for path in paths
     ]
     if to is None and len(folders) > 1 and not text:
-        raise InputError("several runs: say where their page goes, for example --to both.html")
+        raise InputError("several runs: name the file for their page, for example --to both.html")
     if text:
         from brodmann.terminal.drawing import drawn
         from brodmann.terminal.width import LastingConsole

@@ -1,4 +1,4 @@
-"""Commands about many tasks or many runs: how tasks relate; the papers' tables and figures."""
+"""Commands about many tasks or many runs: relations of tasks; the papers' tables and figures."""
 
 import json
 from pathlib import Path
@@ -35,16 +35,20 @@ def relate(
             help="words, groups, pairs (trainings); covsim, dse, cra, ahp, cnm, attention (of runs)"
         ),
     ] = "words",
-    clusters: Annotated[int | None, typer.Option(help="how many; default: the clearest")] = None,
+    clusters: Annotated[
+        int | None, typer.Option(help="number of clusters; default: the clearest")
+    ] = None,
     pieces: Annotated[
-        bool, typer.Option("--pieces", help="words: the backbone's word pieces instead")
+        bool, typer.Option("--pieces", help="for words: compare the backbone's word pieces instead")
     ] = False,
-    limit: Annotated[int, typer.Option(help="training examples a task, for pairs; 0: all")] = 1000,
+    limit: Annotated[
+        int, typer.Option(help="for pairs: training examples per task; 0: all")
+    ] = 1000,
     examples: Annotated[
         int,
         typer.Option(
-            help="texts a task (covsim, attention) or of all tasks together (dse, cra), held-out "
-            "examples a target (ahp)"
+            help="texts per task (covsim, attention) or of all tasks together (dse, cra), held-out "
+            "examples per target (ahp)"
         ),
     ] = 1000,
     other: Annotated[
@@ -54,14 +58,16 @@ def relate(
     corpus: Annotated[
         Path | None,
         typer.Option(
-            help="for dse, cra: text file with one sentence per line, instead of the tasks'"
+            help="for dse, cra: text file with one sentence per line, instead of the tasks' texts"
         ),
     ] = None,
-    advise: Annotated[Path | None, typer.Option(help="write a configuration that follows")] = None,
+    advise: Annotated[
+        Path | None, typer.Option(help="write a configuration that follows the result")
+    ] = None,
     overrides: Overrides = None,
     as_json: Json = False,
 ) -> None:
-    """How the tasks relate: by their words, groups, pair trainings, or inside trained runs.
+    """Measure how tasks relate: by words, groups, pair trainings, or inside trained runs.
 
     Example: brodmann relate study.toml --by pairs --advise better.toml
     """
@@ -76,15 +82,15 @@ def relate(
         listed = f"{', '.join(relevances[:-1])} or {relevances[-1]}"
         raise InputError(f"{option} needs --by {listed}")
     if pieces and by != "words":
-        raise InputError("--pieces goes with --by words")
+        raise InputError("--pieces needs --by words")
     if (other is not None) != (relation.of == "two runs"):
-        raise InputError(f"--by {names_of('two runs')[0]} and --with RUN go together")
+        raise InputError(f"--by {names_of('two runs')[0]} and --with RUN need each other")
     if (voxels is not None) != relation.voxels:
         needing = next(name for name, one in RELATIONS.items() if one.voxels)
-        raise InputError(f"--by {needing} and --voxels FOLDER go together")
+        raise InputError(f"--by {needing} and --voxels FOLDER need each other")
     if corpus is not None and not relation.sentences:
         able = [name for name, one in RELATIONS.items() if one.sentences]
-        raise InputError(f"--corpus goes with --by {' or '.join(able)}")
+        raise InputError(f"--corpus needs --by {' or '.join(able)}")
     settings, base = loaded(config, overrides)
     from brodmann.studies.pair_trainings import check_target
 
@@ -125,7 +131,7 @@ def relate(
 
 @app.command()
 def study(config: ConfigPath, overrides: Overrides = None, as_json: Json = False) -> None:
-    r"""Run whichever study a configuration describes, \[study] with its kind among them.
+    r"""Run whichever study a configuration describes, including \[study] with its kind.
 
     Example: brodmann study mine.toml
     """
@@ -144,15 +150,17 @@ def study(config: ConfigPath, overrides: Overrides = None, as_json: Json = False
 @app.command()
 def reproduce(
     name: Annotated[
-        str | None, typer.Argument(help="a table, figure or recipe; left out: list them all")
+        str | None, typer.Argument(help="a table, figure or recipe; default: list them all")
     ] = None,
     scale: Annotated[str, typer.Option(help="mini (minutes to hours here) or paper")] = "mini",
     data_dir: Annotated[Path | None, typer.Option(help="folder of datasets")] = None,
     output: Annotated[Path, typer.Option(help="folder of runs")] = Path("runs"),
     limit: Annotated[
-        int | None, typer.Option(min=1, help="examples a task and split, to try it out")
+        int | None, typer.Option(min=1, help="examples per task and split, to try it out")
     ] = None,
-    check: Annotated[bool, typer.Option("--check", help="is there a recipe for each?")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="check that every table and figure has a recipe")
+    ] = False,
     engine: EngineName = "order",
     address: Address = None,
     workers: Workers = None,
@@ -162,7 +170,7 @@ def reproduce(
     overrides: Overrides = None,
     as_json: Json = False,
 ) -> None:
-    """A table or figure of the papers, run here and set beside the paper's numbers.
+    """Run a table or figure of the papers here and compare it with the paper's numbers.
 
     Example: brodmann reproduce spec-table3 --scale mini --data-dir data
     """
@@ -174,7 +182,7 @@ def reproduce(
         raise InputError(f"--scale {scale}: expected one of {', '.join(SCALES)}")
     if check:
         if name is not None:
-            raise InputError(f"--check is about all of them: leave out '{name}'")
+            raise InputError(f"--check covers all tables and figures: leave out '{name}'")
         lacking = missing()
         covered = {"covered": len(index()) - len(lacking), "of": len(index()), "missing": lacking}
         text = "{covered} of {of} tables and figures have a recipe".format(**covered)

@@ -1,8 +1,8 @@
-"""The configuration: one TOML file, checked whole before anything is loaded.
+"""The configuration: one TOML file, checked completely before anything is loaded.
 
-Settings of methods come from the light modules beside them (`training/settings.py` and others), so
-that configuration and Python share every default and check; what belongs to a configuration alone
-is in `config/sections.py`. Only `pipeline` and the rooms above it see a whole configuration.
+Settings of methods are declared beside the methods (`training/settings.py` and others), so that
+configuration and Python share every default and check; settings that only a configuration has are
+in `config/sections.py`. Only `pipeline` and the rooms above it see a whole configuration.
 """
 
 from pathlib import Path
@@ -49,37 +49,37 @@ __all__ = [
     "to_toml",
 ]
 
-LONGEST_NAME = 180  # bytes: file systems take 255, and files beside the folder have longer names
+LONGEST_NAME = 180  # bytes: file systems allow 255, and files beside the folder have longer names
 
 
 class Config(Section):
-    """A whole run."""
+    """All settings of a run."""
 
     name: str = Field(description="name of the run and of its folder")
     output: str = Field("runs", description="the run folder is output/name")
-    seed: Seed = Field(0, description="seed of weights, batches and draws of heads")
-    data_seed: Seed = Field(0, description="seed of divisions and draws of data")
+    seed: Seed = Field(0, description="seed of weights, batches and random heads")
+    data_seed: Seed = Field(0, description="seed of data splits and samples")
     data_dir: str | None = Field(None, description="folder that relative data paths start from")
     threads: Annotated[int, Field(gt=0, le=1024)] | None = Field(
-        None, description="threads of the processor; default: torch's choice"
+        None, description="CPU threads; default: torch's choice"
     )
     trackers: list[str] = Field(
-        default_factory=list, description="where to log to as well, e.g. tensorboard"
+        default_factory=list, description="trackers to log to as well, e.g. tensorboard"
     )
     keep_checkpoints: bool = Field(
-        False, description="true: a finished run keeps its optimizer states, three times the model"
+        False, description="true: keep optimizer states after the run (three times the model)"
     )
     tasks: list[str | TaskDescription] = Field(
-        description="names of datasets, files that describe tasks, or tables"
+        description="dataset names, files that describe tasks, or tables"
     )
     model: ModelSettings = Field(default_factory=ModelSettings, description="the network")
     training: TrainingSettings = Field(
-        default_factory=TrainingSettings, description="how it is trained"
+        default_factory=TrainingSettings, description="how the model is trained"
     )
     specialize: IAT | None = Field(
         None, description="train the last steps along the map of heads (IAT)"
     )
-    off: OffSection | None = Field(None, description="heads that are off from the start")
+    off: OffSection | None = Field(None, description="heads switched off from the start")
     map: ImportanceSettings = Field(
         default_factory=ImportanceSettings, description="how head importance is measured"
     )
@@ -126,29 +126,31 @@ class Config(Section):
         return Path(self.output) / self.name
 
     def resolved(self) -> dict[str, Any]:
-        """Every setting with its value, as stored in the run folder; without what is not set, and
-        without a model where that of a trained run is taken."""
+        """Every setting with its value, as stored in the run folder.
+
+        Unset settings are left out, and so is the model if it comes from a trained run.
+        """
         exclude = {"recipe"}
         if self.adapt is not None and not self.model.model_fields_set:
             exclude.add("model")
         return self.model_dump(exclude_none=True, exclude_defaults=False, exclude=exclude)
 
     def given_tasks(self) -> list[Any]:
-        """As they were written: names, or tables without what was left to its default."""
+        """The tasks as they were written: names, or tables without defaults."""
         return [t if isinstance(t, str) else t.model_dump(exclude_unset=True) for t in self.tasks]
 
     def portable(self) -> dict[str, Any]:
-        """All settings but where things stand on this machine."""
+        """All settings except paths on this machine."""
         return {k: v for k, v in self.resolved().items() if k not in ("output", "data_dir")}
 
     def fingerprint(self) -> str:
-        """Digest of what decides the result; output location and trackers are excluded."""
+        """Digest of the settings that decide the result: not of output folder and trackers."""
         kept = {k: v for k, v in self.resolved().items() if k not in RESULT_DOES_NOT_DEPEND_ON}
         return digest(kept)
 
 
 def load_config(path: Path, overrides: list[str] | None = None) -> tuple[Config, Path]:
-    """The configuration and the folder its relative data paths start from.
+    """The configuration and the folder that its relative data paths start from.
 
     `path` is a TOML file, or the folder of a run that has one.
     """
@@ -177,16 +179,16 @@ def load_config(path: Path, overrides: list[str] | None = None) -> tuple[Config,
         raise InputError(f"{path}: cannot be read ({error.strerror})") from None
     for override in overrides or []:
         apply_override(values, override)
-    if folder is not None:  # wherever it was moved to
+    if folder is not None:  # even if the run folder was moved
         values |= {"output": str(folder.resolve().parent), "name": folder.resolve().name}
     return checked_config(values, str(path), path.parent)
 
 
 def checked_config(values: dict[str, Any], source: str, beside: Path) -> tuple[Config, Path]:
-    """Settings, named in messages by where they come from, with paths beside a folder."""
+    """Check settings; `source` names them in messages, and paths are relative to `beside`."""
     entries = values.get("tasks")
     for place, entry in enumerate(entries if isinstance(entries, list) else []):
-        if isinstance(entry, dict):  # by itself: as part of a union its own problem would be lost
+        if isinstance(entry, dict):  # separately: inside a union its own error would be lost
             checked(TaskDescription, entry, f"{source}: tasks[{place}]")
     config = checked(Config, values, source)
     if config.dissociation.redraws and config.map.estimator == "iterative":
@@ -199,7 +201,7 @@ def checked_config(values: dict[str, Any], source: str, beside: Path) -> tuple[C
         base = beside / Path(config.data_dir).expanduser()
         if not base.is_dir():
             raise InputError(f"{source}: data_dir = '{config.data_dir}': no such folder")
-    # Stored with the run, so that its own config.toml finds the same files from anywhere.
+    # Stored with the run, so that its config.toml finds the same files from anywhere.
     config.data_dir = str(base.resolve())
     return config, base
 

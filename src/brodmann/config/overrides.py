@@ -1,4 +1,4 @@
-"""Settings changed by key, as `--set` and grids do, and which of them decide a result."""
+"""Change settings by key, as `--set` and grids do, and know which of them decide a result."""
 
 import copy
 import tomllib
@@ -8,14 +8,14 @@ from typing import Any
 from brodmann.data.schema import parse_toml
 from brodmann.errors import InputError
 
-# A trained model does not depend on what is measured afterwards, so measuring differently does not
-# make another run: a measurement knows its own settings and is made again when they change.
+# A trained model does not depend on what is measured afterwards, so other measuring settings do not
+# make another run: each measurement stores its settings and is repeated when they change.
 RESULT_DOES_NOT_DEPEND_ON: tuple[str, ...] = ("name", "output", "data_dir", "trackers", "threads")
 RESULT_DOES_NOT_DEPEND_ON += ("keep_checkpoints", "map", "dissociation", "grid", "compare")
 
 
 def apply_override(values: dict[str, Any], override: str) -> None:
-    """`training.epochs=1` sets values["training"]["epochs"]; `tasks.0.limit=100` reaches a list."""
+    """Apply `training.epochs=1` to values["training"]["epochs"]; `tasks.0.limit` indexes a list."""
     key, equals, text = override.partition("=")
     if not equals or not key:
         raise InputError(f"--set {override}: expected key=value, for example training.epochs=1")
@@ -26,15 +26,15 @@ def apply_override(values: dict[str, Any], override: str) -> None:
     except ValueError as error:
         raise InputError(f"--set {override:.60}: {error}") from None
     if key == "data_dir":
-        # Typed in a shell: relative to where one stands.
+        # Typed in a shell: relative to the current folder.
         value = str(Path(text.strip("\"'")).expanduser().resolve())
     set_value(values, key, value, override)
 
 
 def set_value(values: dict[str, Any], key: str, value: Any, override: str) -> None:
-    """Set a dotted key; `override` is what was written, for messages.
+    """Set a dotted key; `override` is the text that the user wrote, for messages.
 
-    A table or list is copied: the next key may reach into it, and it is somebody else's.
+    Tables and lists on the way are copied, so that the caller's originals do not change.
     """
     value = copy.deepcopy(value)
     *path, last = key.split(".")
@@ -62,6 +62,6 @@ def _element(place: list[Any], part: str, override: str) -> Any:
     if not part.isdecimal() or int(part) >= len(place):
         raise InputError(f"--set {override}: '{part}' is not one of the {len(place)} entries")
     element = place[int(part)]
-    if isinstance(element, str):  # a task given by name alone becomes a table that can be added to
+    if isinstance(element, str):  # a task given by name becomes a table that can take keys
         element = place[int(part)] = {"use": element}
     return element

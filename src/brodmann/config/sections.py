@@ -1,7 +1,7 @@
-"""Tables of a configuration that no method has for itself: what to run on what, and how often.
+"""Tables that only a configuration has: what to run on which tasks, and how often.
 
-The settings of methods are declared beside them. Where a table has some of both, its class
-inherits the method's settings; Python lists the last base's keys first.
+The settings of methods are declared beside the methods. A table that mixes both inherits the
+method's settings; Python lists the last base's keys first.
 """
 
 from typing import Annotated, Any, Literal
@@ -30,7 +30,7 @@ Arm = Literal[
 
 def _check_distinct(values: list[Any]) -> None:
     if len(set(values)) < len(values):
-        raise ValueError("one stands twice")
+        raise ValueError("one occurs twice")
 
 
 class OffSection(Section):
@@ -40,26 +40,28 @@ class OffSection(Section):
     order: Literal["least", "random"] = Field(
         "least", description="which heads: the least important, or random ones"
     )
-    alpha: Share = Field(0.3, description="share of the heads, of all tasks together")
-    start: bool = Field(True, description="with that run's weights; false: the pretrained ones")
-    train: bool = Field(True, description="false: only switched off and scored")
+    alpha: Share = Field(0.3, description="share of the heads, by all tasks' importance together")
+    start: bool = Field(
+        True, description="start from that run's weights; false: the pretrained ones"
+    )
+    train: bool = Field(True, description="false: only switch the heads off and score")
 
 
 class TransferSection(Section):
-    """[transfer]: from trained models to the run's tasks with few examples."""
+    """[transfer]: few-shot transfer from trained models to the run's tasks."""
 
     starts: dict[str, str] = Field(min_length=1, description="name → run folder or backbone")
     examples: list[PositiveInt] = Field(
-        [4, 16, 32, 100], description="numbers of examples, in total, balanced"
+        [4, 16, 32, 100], description="numbers of training examples, in total, balanced"
     )
     shares: list[PositiveShare] = Field(
-        default_factory=list, description="shares of the training data, in proportion"
+        default_factory=list, description="shares of the training data, with its label proportions"
     )
     seeds: PositiveInt | list[PositiveInt] = Field(
         30, description="trainings per amount, or one number for each amount"
     )
     epochs: PositiveInt = Field(20, description="passes over the few examples")
-    learning_rate: PositiveFloat = Field(2e-5, description="highest rate of every training")
+    learning_rate: PositiveFloat = Field(2e-5, description="peak learning rate of every training")
 
 
 class TeacherAndStudent(Section):
@@ -75,7 +77,7 @@ class TeacherAndStudent(Section):
 
 
 class DistillSection(DistillationSettings, TeacherAndStudent):
-    """[distill]: a small student of a trained run."""
+    """[distill]: a small student trained from a trained run."""
 
 
 class AdaptSection(Section):
@@ -89,10 +91,14 @@ class AdaptSection(Section):
     head: NewHead = Field(
         USUAL_HEAD, description="output heads: new ones, or copies of the start's"
     )
-    frozen: bool = Field(False, description="train only what belongs to the new tasks alone")
-    free: bool | None = Field(None, description="train everything, also what the start had frozen")
+    frozen: bool = Field(
+        False, description="train only parameters that belong to the new tasks alone"
+    )
+    free: bool | None = Field(
+        None, description="train everything, including what the start had frozen"
+    )
     shares: list[PositiveShare] | None = Field(
-        None, min_length=1, description="of the new tasks' training data, one training each"
+        None, min_length=1, description="shares of the new tasks' training data, one training each"
     )
     train: bool = Field(True, description="false: zero-shot scores only")
 
@@ -106,19 +112,20 @@ class AdaptSection(Section):
 class UnseenTasks(Section):
     """The tasks that meta-training does not see."""
 
-    unseen: list[str] = Field(min_length=1, description="tasks kept for the test")
-    tuning: str | None = Field(None, description="a task of neither side, to choose the rate by")
+    unseen: list[str] = Field(min_length=1, description="tasks held out for the test")
+    tuning: str | None = Field(None, description="a task outside both sets that chooses the rate")
 
 
 class MetaSection(Meta, UnseenTasks):
     """[meta]: meta-learning over pairs of task and language."""
 
-    off: Share = Field(0.0, description="share of the heads to switch off, the least important")
+    off: Share = Field(0.0, description="share of the least important heads to switch off")
     off_before: Literal["testing", "training"] = Field(
         "testing", description="when these heads are switched off"
     )
     against: list[Literal["pretrained", "multitask"]] = Field(
-        ["pretrained", "multitask"], description="starts to compare the meta-trained one with"
+        ["pretrained", "multitask"],
+        description="starting models to compare the meta-trained one with",
     )
     seeds: PositiveInt = Field(3, description="number of meta-trainings")
     draws: PositiveInt = Field(20, description="support sets per unseen pair and seed")
@@ -134,10 +141,10 @@ class MetaSection(Meta, UnseenTasks):
 
 
 class StudySection(Section):
-    """[study]: a kind of study without a section of its own; further keys are that kind's."""
+    """[study]: a kind of study without a section of its own; the other keys belong to the kind."""
 
     model_config = ConfigDict(extra="allow")
-    kind: str = Field(description="its name in STUDIES")
+    kind: str = Field(description="name of the kind in STUDIES")
 
 
 class CompareSection(Section):
@@ -158,12 +165,13 @@ class CompareSection(Section):
 class GridSection(Section):
     """[grid]: many runs from one configuration; every combination of what is listed."""
 
-    pairs: bool = Field(False, description="every pair of the tasks instead of all together")
+    pairs: bool = Field(False, description="train every pair of tasks instead of all together")
     groups: list[list[str]] | None = Field(None, description="names of tasks trained together")
     cases: list[dict[str, Any]] = Field(
-        default_factory=list, description='settings that change together, {"model.freeze" = 0.5}'
+        default_factory=list,
+        description='settings that change together, e.g. {"model.freeze" = 0.5}',
     )
     vary: dict[str, list[Any]] = Field(
         default_factory=dict, description="setting → its values, e.g. seed = [0, 1, 2]"
     )
-    heads: bool = Field(True, description="map heads and dissociate; false: scores only")
+    heads: bool = Field(True, description="map heads and measure dissociation; false: scores only")

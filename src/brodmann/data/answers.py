@@ -1,15 +1,15 @@
-r"""Answers in words compared with the right ones: SQuAD's exact match and word F1, by language.
+r"""Compare answers in words with the right ones: SQuAD's exact match and word F1, by language.
 
 $$F_1 = \max_r\, 2\,|a \cap r| / (|a| + |r|)$$
 
 where $a$ are the words of the answer and $r$ those of a right one, counted with their repetitions.
 
-Both sides are first put into lower case, without punctuation, articles and extra spaces.
+Both sides are first lower-cased and stripped of punctuation, articles and extra spaces.
 Reference: Rajpurkar et al. 2016, "SQuAD: 100,000+ Questions for Machine Comprehension of Text"
 (evaluation script v1.1), the rules `squad`; Lewis et al. 2020, "MLQA: Evaluating Cross-lingual
 Extractive Question Answering" (evaluation script), the rules `mlqa`: articles of the language,
-every Unicode punctuation mark, and Chinese compared by characters. Where nobody says otherwise
-English follows SQuAD and every other language MLQA.
+every Unicode punctuation mark, and Chinese compared by characters. By default, English follows
+SQuAD and every other language MLQA.
 """
 
 import re
@@ -22,8 +22,8 @@ from typing import Literal, NamedTuple
 from brodmann.data.tasks import Example
 
 ENGLISH = r"\b(a|an|the)\b"
-# As MLQA's script has them; Hindi and Chinese have none. In Arabic it takes the two letters of the
-# article away wherever they stand, also inside a word.
+# As in MLQA's script; Hindi and Chinese have none. In Arabic, the script removes the two letters of
+# the article wherever they occur, even inside a word.
 ARTICLES = {
     "en": ENGLISH,
     "es": r"\b(un|una|unos|unas|el|la|los|las)\b",
@@ -36,7 +36,7 @@ AnswerRules = Literal["squad", "mlqa"]
 
 
 def right_answers(example: Example) -> list[str]:
-    """What an answer is compared with: aliases, which need not be in the context, or the spans."""
+    """Right answers to compare with: aliases, which need not be in the context, or the spans."""
     return list(example.get("aliases") or (text for text, _ in example["answers"]))
 
 
@@ -56,7 +56,7 @@ class AnswerScore(NamedTuple):
 def answer_score(
     right: Sequence[str], guess: str, language: str | None = None, rules: str | None = None
 ) -> AnswerScore:
-    """The best over several right answers; without one, only an empty answer is right."""
+    """The best score over several right answers; without any, only an empty answer is right."""
     rules = rules or ("squad" if language in (None, "en") else "mlqa")
     words = _words(guess, language, rules)
     references = [_words(answer, language, rules) for answer in right] or [[]]
@@ -85,7 +85,7 @@ def _is_mark(character: str) -> bool:
 
 
 def _chinese(text: str) -> list[str]:
-    """Every Chinese character a word; other writing between them stays as it is."""
+    """Split into Chinese characters, one word each; other writing stays in words."""
     return re.sub(r"([\u4e00-\u9fa5])", r" \1 ", text).split()
 
 

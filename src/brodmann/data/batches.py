@@ -1,7 +1,7 @@
 """Batches: rows of token ids padded to the longest, with the tasks they belong to.
 
 A batch may mix tasks. Its rows are grouped by task; a part knows its rows, its items and their
-labels, so that a model reads all rows at once and hands each part to its task's head.
+labels, so that a model reads all rows at once and passes each part to its task's head.
 """
 
 from collections.abc import Sequence
@@ -23,17 +23,17 @@ class Part:
 
     task: str
     rows: slice
-    items: Array  # their numbers in the encoded split
+    items: Array  # their indices in the encoded split
     labels: "dict[str, Tensor]"
     rows_per_item: Array
-    total: int  # items of this task in the whole batch, over all processes
+    total: int  # number of items of this task in the whole batch, over all processes
 
 
 @dataclass
 class Batch:
     inputs: "dict[str, Tensor]"  # input_ids, attention_mask (and token_type_ids), (row, token)
     parts: list[Part]
-    tasks: int = 0  # in the whole batch, over all processes
+    tasks: int = 0  # number of tasks in the whole batch, over all processes
 
     def to(self, device: Any) -> "Batch":
         if getattr(device, "type", device) == "cpu":
@@ -51,7 +51,7 @@ def make_batch(
     pad_id: int,
     totals: Sequence[int] | None = None,
 ) -> Batch:
-    """One batch from (task, encoded split, items) pieces."""
+    """Make one batch from (task, encoded split, items) pieces."""
     import torch
 
     row_ids: list[tuple[Encoded, Array]] = []
@@ -73,7 +73,7 @@ def make_batch(
         rows = row_ids[place][1]
         labels = {}
         for name, values in encoded.labels.items():
-            if name == "right":  # one a row: which of an item's choices are right
+            if name == "right":  # one per row: which of an item's choices are right
                 labels[name] = torch.from_numpy(_by_item(values[rows], encoded, items))
             elif len(values) == encoded.items and name != "tags":
                 labels[name] = torch.from_numpy(values[items])
@@ -105,6 +105,6 @@ def _by_item(values: Array, encoded: Encoded, items: Array) -> Array:
 
 
 def evaluation_order(encoded: Encoded, batch_size: int) -> list[Array]:
-    """Items in batches of nearly equal length, the longest first (so that memory shows at once)."""
+    """Batches of items of similar length, longest first (so that memory problems show at once)."""
     order = np.argsort(-encoded.lengths(), kind="stable")
     return [order[start : start + batch_size] for start in range(0, len(order), batch_size)]

@@ -1,7 +1,7 @@
-"""Tasks known by name: the built-in suite, and public datasets from the table `catalogue.toml`.
+"""Tasks known by name: the built-in suite, and the public datasets listed in `catalogue.toml`.
 
-A name is `group/dataset` or `dataset`, with `:language` (or `:en+es`, a union of languages) where
-the dataset has several. A named task is nothing but a description that somebody else has written.
+A name is `group/dataset` or `dataset`, with `:language` (or `:en+es`, a union of languages) if the
+dataset has several. A named task is simply a description that ships with the package.
 """
 
 import tomllib
@@ -20,7 +20,7 @@ COLUMNS += ("question", "context", "answer", "answer_start", "aliases", "tokens"
 
 @dataclass(frozen=True)
 class Entry:
-    """One block of `catalogue.toml` (its head says what the keys mean), or a built-in task."""
+    """One block of `catalogue.toml` (its head explains the keys), or a built-in task."""
 
     name: str
     kind: str
@@ -53,24 +53,24 @@ class Entry:
 
     @property
     def benchmark(self) -> str:
-        """`glue` of `glue/sst2`; empty for a dataset that stands alone."""
+        """`glue` for `glue/sst2`; empty for a dataset outside any benchmark."""
         return self.name.rpartition("/")[0]
 
     def named(self, language: str) -> str:
         return self.name if language == self.languages[0] else f"{self.name}:{language}"
 
     def folder_in(self, base: Path, language: str) -> Path:
-        """Where the dataset is looked for in a folder of datasets."""
+        """The folder of the dataset inside a folder of datasets."""
         return base / self.folder.format(language=language)
 
     def train_size(self, language: str) -> int | None:
-        """Official training rows, where known."""
+        """Official number of training rows, if known."""
         return self.train_sizes.get(language, self.sizes.get("train"))
 
 
 @cache
 def entries() -> dict[str, Entry]:
-    """Every entry by its name without a language, the built-in ones first."""
+    """Every entry by its name without a language, built-in ones first."""
     table = tomllib.loads(Path(__file__).with_name("catalogue.toml").read_text(encoding="utf-8"))
     listed = [*_builtin(), *(_entry(block) for block in table["task"])]
     return {entry.name: entry for entry in listed}
@@ -107,7 +107,8 @@ def find(name: str, where: str = "") -> tuple[Entry, tuple[str, ...]]:
     if base not in entries():
         raise InputError(
             f"{prefix}unknown task '{name}'{_near(base)}"
-            " (`brodmann tasks` lists the named ones; own data: a table with 'name' and 'kind')"
+            " (`brodmann tasks` lists the named ones; for your own data, use a table with "
+            "'name' and 'kind')"
         )
     entry = entries()[base]
     languages = tuple(asked.split("+")) if colon else entry.languages[:1]
@@ -116,12 +117,12 @@ def find(name: str, where: str = "") -> tuple[Entry, tuple[str, ...]]:
             known = did_you_mean(language, entry.languages)
             raise InputError(f"{prefix}'{base}' has no language '{language}'{known}")
     if len(set(languages)) < len(languages):
-        raise InputError(f"{prefix}'{name}': a language stands twice")
+        raise InputError(f"{prefix}'{name}': a language occurs twice")
     return entry, languages
 
 
 def chosen(group: str | None, kind: str | None, language: str | None) -> list[Entry]:
-    """Entries of a benchmark or family, of a kind, with a language."""
+    """Entries of a benchmark or family, of a kind, or with a language."""
     listed = list(entries().values())
     groups = {entry.group for entry in listed} | {e.benchmark for e in listed if e.benchmark}
     for option, value, known in (
@@ -142,7 +143,7 @@ def chosen(group: str | None, kind: str | None, language: str | None) -> list[En
 
 
 def facts(entry: Entry) -> dict[str, Any]:
-    """Everything that is known of an entry, without what is empty."""
+    """All known facts about an entry; empty ones are left out."""
     values = {**asdict(entry), "tried": entry.tried, "names": _names(entry)}
     if entry.generated:
         values.pop("tried")
@@ -154,7 +155,7 @@ def _names(entry: Entry) -> list[str]:
 
 
 def _near(base: str) -> str:
-    """`sst2` is meant as `glue/sst2`; otherwise the nearest spelling, if one is near."""
+    """Suggest `glue/sst2` for `sst2`; otherwise the nearest spelling, if one is near."""
     same = [name for name in entries() if name.rpartition("/")[2] == base.rpartition("/")[2]]
     if same:
         return f"; did you mean {' or '.join(repr(name) for name in same)}?"
@@ -163,7 +164,7 @@ def _near(base: str) -> str:
 
 
 def description(name: str, where: str) -> dict[str, Any]:
-    """The named task the way a configuration would write it, without where its rows are."""
+    """The named task as a configuration would write it, without the location of its rows."""
     entry, languages = find(name, where)
     result: dict[str, Any] = {
         "use": name,
@@ -184,7 +185,7 @@ def description(name: str, where: str) -> dict[str, Any]:
 
 
 def substitute(entry: Entry, language: str, base: Path) -> Entry | None:
-    """The entry whose folder is read in the place of this one's, where that is missing."""
+    """The entry whose folder is read instead if this one's is missing."""
     if entry.instead is None or entry.folder_in(base, language).is_dir():
         return None
     other = entries()[entry.instead]

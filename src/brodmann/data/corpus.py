@@ -1,4 +1,4 @@
-"""A corpus of the user's own: sentences that belong to no task, for comparing encoders."""
+"""A user's own corpus: sentences that belong to no task, for comparing encoders."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -42,12 +42,12 @@ def _lines(path: Path) -> list[str]:
 
 
 def drawn_sentences(sentences: Sequence[str], count: int, seed: int) -> list[str]:
-    """`count` of them, drawn without replacement, or all where there are fewer."""
+    """`count` sentences drawn without replacement, or all if there are fewer."""
     order = np.random.default_rng(seed).permutation(len(sentences))[:count]
     return [sentences[place] for place in sorted(order)]
 
 
 def about_corpus(corpus: Corpus, sentences: Sequence[str]) -> dict[str, Any]:
-    """What a result says of the corpus it was measured on."""
+    """Facts about the corpus to store with a result."""
     name = Path(corpus).name if isinstance(corpus, str | Path) else "a list of sentences"
     return {"name": name, "sentences": len(sentences), "digest": digest(list(sentences))}

@@ -1,7 +1,7 @@
-"""Texts as token ids, made once and kept: flat arrays that a batch is cut from.
+"""Texts as token ids, computed once and cached: flat arrays from which batches are cut.
 
-A *row* is one sequence the encoder reads, an *item* what a batch counts (one row, or the rows of
-one question's choices), an *example* what the user gave (a long context makes several items).
+A *row* is one sequence that the encoder reads, an *item* what a batch counts (one row, or the rows
+of one question's choices), an *example* what the user gave (a long context makes several items).
 """
 
 import contextlib
@@ -19,9 +19,9 @@ from brodmann.files import Array, cache_folder, digest, read_arrays, whole_file
 if TYPE_CHECKING:
     from brodmann.data.tasks import Example, TaskSpec
 
-CACHE_VERSION = 3  # raise it when the arrays of an encoding change their meaning
+CACHE_VERSION = 3  # increase when the arrays of an encoding change their meaning
 IGNORED = -100  # torch's own mark for a label that does not count
-# Tokenised together: what the tokenizer returns takes many times the room of the arrays made of it.
+# Tokenised together: the tokenizer's output takes many times the memory of the final arrays.
 PIECE_ROWS = 1_000
 PIECE_CHARACTERS = 500_000
 
@@ -35,9 +35,9 @@ class Encoded:
     item_rows: Array  # (item + 1,) the first row of each item
     item_example: Array  # (item,)
     truncated: int  # examples that lost text
-    types: Array | None = None  # (token,) segment of each token, where the tokenizer has segments
+    types: Array | None = None  # (token,) segment of each token, if the tokenizer has segments
     labels: dict[str, Array] = field(default_factory=dict)  # one entry per item, or per token
-    places: dict[str, Array] = field(default_factory=dict)  # per token: where in the text it stands
+    places: dict[str, Array] = field(default_factory=dict)  # per token: its position in the text
 
     @property
     def items(self) -> int:
@@ -48,12 +48,12 @@ class Encoded:
         return int(self.item_example.max()) + 1 if len(self.item_example) else 0
 
     def lengths(self) -> Array:
-        """The longest row of each item: what bucketing sorts by."""
+        """The longest row of each item, by which bucketing sorts."""
         rows = np.diff(self.starts)
         return np.maximum.reduceat(rows, self.item_rows[:-1]) if len(rows) else rows
 
     def only(self, examples: Array) -> "Encoded":
-        """The same of some examples, in the order given."""
+        """The encoding of some examples, in the order given."""
         order = np.argsort(self.item_example, kind="stable")
         begins = np.searchsorted(self.item_example[order], np.arange(self.examples + 1))
         owned = [order[begins[e] : begins[e + 1]] for e in examples]
@@ -62,7 +62,7 @@ class Encoded:
         rows = ranges(self.item_rows[items], counts)
         lengths = np.diff(self.starts)[rows]
         tokens = ranges(self.starts[rows], lengths)
-        places = {"tags": tokens, "right": rows}  # labels a token and a row; all others an item
+        places = {"tags": tokens, "right": rows}  # labels per token and row; others per item
         return Encoded(
             ids=self.ids[tokens],
             starts=np.concatenate([[0], np.cumsum(lengths)]),
@@ -76,7 +76,7 @@ class Encoded:
 
 
 def ranges(starts: Array, counts: Array) -> Array:
-    """start, start + 1, … of every range, one after the other."""
+    """start, start + 1, … of every range, concatenated."""
     within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
     return np.asarray(np.repeat(starts, counts) + within)
 
@@ -90,7 +90,7 @@ def encode_task(
     stride: int,
     cache: bool = True,
 ) -> Encoded:
-    """Tokenise, or take what an earlier run with the same texts and tokenizer has left."""
+    """Tokenise, or reuse what an earlier run with the same texts and tokenizer cached."""
     from brodmann.data.kinds import KINDS
 
     if not cache:
@@ -102,7 +102,7 @@ def encode_task(
         *examples,
     )
     path = cache_folder() / "tokens" / f"{key}.npz"
-    with contextlib.suppress(InputError, KeyError):  # not there, or damaged: made again
+    with contextlib.suppress(InputError, KeyError):  # missing or damaged: tokenise again
         return _load(path)
     encoded = KINDS[spec.kind].encode(examples, spec, tokenizer, max_length, stride)
     try:
@@ -112,23 +112,23 @@ def encode_task(
     return encoded
 
 
-_noted: set[Path] = set()  # caches that the user has been told of
+_noted: set[Path] = set()  # caches that the user has been told about
 
 
 def _note_unusable(folder: Path, error: InputError | OSError) -> None:
-    """A cache only saves time: full or not writable, the run goes on without it."""
+    """Note an unusable cache: it only saves time, so the run continues without it."""
     if folder not in _noted:
         _noted.add(folder)
         cause = error.__cause__ if isinstance(error, InputError) else error
         reason = getattr(cause, "strerror", None) or str(error)
         note(
-            f"{folder}: tokenised texts cannot be kept there ({reason}): going on without; "
-            "BRODMANN_CACHE names another folder"
+            f"{folder}: cannot cache tokenised texts ({reason}): continuing without; "
+            "set BRODMANN_CACHE to another folder"
         )
 
 
 def tokenizer_fingerprint(tokenizer: Any) -> str:
-    """Everything that decides the ids: the whole tokenizer, special tokens included."""
+    """Digest of everything that decides the ids: the whole tokenizer with special tokens."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None:
         state = json.dumps(tokenizer.get_vocab())
@@ -141,9 +141,9 @@ def tokenizer_fingerprint(tokenizer: Any) -> str:
 
 
 def forget_last_call(tokenizer: Any) -> None:
-    """Drop the cutting and padding that the last call has left in the tokenizer.
+    """Reset the truncation and padding that the last call left in the tokenizer.
 
-    The next call sets its own; a file or a fingerprint must not depend on what came before.
+    The next call sets its own; a file or fingerprint must not depend on earlier calls.
     """
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is not None:
@@ -154,7 +154,7 @@ def forget_last_call(tokenizer: Any) -> None:
 def encode_texts(
     tokenizer: Any, first: Sequence[str], second: Sequence[str] | None, max_length: int
 ) -> tuple[Array, Array, Array | None, int]:
-    """One row a text or pair, cut to `max_length`: ids, starts, segments, how many were cut."""
+    """One row per text or pair, cut to `max_length`: ids, starts, segments, number of cut texts."""
     sizes = map(len, first) if second is None else map(_both, first, second)
     parts = [
         _encode_piece(tokenizer, first[i:j], None if second is None else second[i:j], max_length)
@@ -170,9 +170,9 @@ def _both(one: str, two: str) -> int:
 
 
 def pieces(sizes: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """(begin, end) of what is tokenised together; `sizes` are numbers of characters, a row each.
+    """(begin, end) of texts to tokenise together; `sizes` are their numbers of characters.
 
-    At least one piece, of no rows where there are none.
+    There is at least one piece, which is empty if there are no rows.
     """
     begin, end, characters = 0, 0, 0
     for size in sizes:
@@ -189,14 +189,14 @@ def in_pieces(
     size: Callable[["Example"], int],
     encode: Callable[[Sequence["Example"]], Encoded],
 ) -> Encoded:
-    """`encode` of all examples, called for some at a time; the result is the same."""
+    """Apply `encode` to some examples at a time; the result is the same as for all at once."""
     parts = [(examples[i:j], encode(examples[i:j])) for i, j in pieces(map(size, examples))]
     if len(parts) == 1:
         return parts[0][1]
     firsts = np.cumsum([0, *(len(few) for few, _ in parts)])
     found = [part for _, part in parts]
     types = [part.types for part in found if part.types is not None]
-    # Labels are there where every example has some.
+    # Labels exist if every example has some.
     labels = [name for name in found[0].labels if all(name in part.labels for part in found)]
     return Encoded(
         ids=np.concatenate([part.ids for part in found]),
@@ -213,7 +213,7 @@ def in_pieces(
 
 
 def _following(starts: Sequence[Array]) -> Array:
-    """Starts of pieces, each with its end as the last entry, as the starts of one."""
+    """Concatenate the starts of pieces, each with its end as the last entry."""
     ends = np.cumsum([0, *(part[-1] for part in starts)])
     shifted = [part[:-1] + before for part, before in zip(starts, ends, strict=False)]
     return np.concatenate([*shifted, ends[-1:]])
@@ -228,7 +228,7 @@ def _encode_piece(
     types = list(whole["token_type_ids"]) if "token_type_ids" in whole else None
     long = [index for index, row in enumerate(rows) if len(row) > max_length]
     if long:
-        # Only the long ones a second time: the tokenizer knows how to cut around special tokens.
+        # Only long texts are tokenised again: the tokenizer knows how to cut around special tokens.
         cut = tokenizer(
             *([texts[index] for index in long] for texts in pairs),
             truncation=True,
@@ -251,7 +251,7 @@ def flatten(rows: Sequence[Sequence[int]], dtype: Any = np.int32) -> tuple[Array
 
 
 def one_row_an_example(tokenizer: Any, examples: Sequence["Example"], max_length: int) -> Encoded:
-    """The encoding of every kind that reads one text or one pair."""
+    """The encoding for every kind that reads one text or one pair."""
     pair = [example.get("text_pair") for example in examples]
     second = None if all(text is None for text in pair) else [text or "" for text in pair]
     texts = [example["text"] for example in examples]

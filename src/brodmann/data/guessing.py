@@ -1,11 +1,11 @@
-r"""The training loss of an answer that ignores the text: where a loss near it has stayed, nothing
-has been learnt yet.
+r"""The training loss of an answer that ignores the text: a task whose loss stays near it has learnt
+nothing yet.
 
-With shares $p_c$ of the training labels (times their class weights $w_c$) the best constant answer
-is the distribution $q_c \propto w_c p_c$, and its loss $-\sum_c w_c p_c \log q_c$: the entropy of
-the labels where classes are not weighted. For several labels it is the mean over the labels, each
-a yes or no; a number in standard units has the loss 1; among n choices it is $\log n$. For spans
-there is none: how well a place can be guessed depends on the windows a text is cut into.
+With shares $p_c$ of the training labels (times their class weights $w_c$), the best constant answer
+is the distribution $q_c \propto w_c p_c$, and its loss is $-\sum_c w_c p_c \log q_c$: the entropy
+of the labels if classes are not weighted. For several labels it is the mean over the labels, each
+a yes or no; a number in standard units has the loss 1; among n choices it is $\log n$. Spans
+have none: how well a position can be guessed depends on the windows a text is cut into.
 """
 
 from collections import Counter

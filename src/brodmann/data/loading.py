@@ -1,16 +1,16 @@
-"""From descriptions to tasks, step by step:
+"""Load tasks from descriptions, step by step:
 
-1. resolve  what is asked for, with every key checked            `data/resolving.py`
-2. find     where the rows are: a file, folder, hub, memory      `data/sources/finding.py`
+1. resolve  the description, with every key checked            `data/resolving.py`
+2. find     the rows: a file, folder, hub, memory           `data/sources/finding.py`
 3. read     the rows, each with its file and line                `data/sources/reading.py`
 4. check    columns and values; whether anything can be learnt   `data/sources/table_rows.py`
-5. divide   hold out a validation set where there is none        `data/draws/division.py`
-6. settle   labels, metrics and what else is found in the data   `data/settling.py`
+5. divide   hold out a validation set if there is none        `data/draws/division.py`
+6. settle   labels, metrics and other facts from the data      `data/settling.py`
 7. limit    draw fewer examples                                  `data/draws/limits.py`
 8. number   labels as a loss takes them, and class weights       `data/settling.py`
 9. suspect  what looks wrong with the data, as notes             `data/suspicions.py`
 
-Division comes before settling: labels and the scale of values are found in what is trained on.
+Division comes before settling: labels and the scale of values are found in the training data.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -42,7 +42,7 @@ def load_tasks(
     seed: int = 0,
     where: str = "tasks",
 ) -> list[Task]:
-    """Named tasks, task files (`x.toml`), descriptions and ready tasks, in the order given.
+    """Load named tasks, task files (`x.toml`), descriptions and ready tasks, in the order given.
 
     `base` is the folder that relative paths start from, and in which named datasets are looked for
     (`<base>/<dataset>/<split>.jsonl.gz`) before the hub is asked; `seed` decides divisions and
@@ -53,14 +53,17 @@ def load_tasks(
 
 
 def load_task(name: str, *, base: str | Path = ".", seed: int = 0, **description: Any) -> Task:
-    """One task from keyword arguments; `train`, `validation`, `test` and `data` take paths,
-    lists of dicts, dicts of lists or DataFrames."""
+    """Load one task from keyword arguments.
+
+    `train`, `validation`, `test` and `data` take paths, lists of dicts, dicts of lists or
+    DataFrames.
+    """
     return _load({"name": name, **description}, f"task '{name}'", Reading(Path(base), seed))
 
 
 @dataclass
 class Reading:
-    """What the tasks of one list share: a file is read once and divided once."""
+    """State that the tasks of one list share: a file is read once and divided once."""
 
     base: Path
     seed: int
@@ -70,7 +73,7 @@ class Reading:
 
 
 def load_list(tasks: Sequence[Any], where: str, load: Callable[[Any, str], Task]) -> list[Task]:
-    """Ready tasks as they are and `load(entry, where)` for the others; no name occurs twice."""
+    """Ready tasks unchanged, `load(entry, where)` for the others; no name may occur twice."""
     _check_written(tasks, where)
     loaded: list[Task] = []
     for place, entry in enumerate(tasks):
@@ -87,7 +90,7 @@ def load_list(tasks: Sequence[Any], where: str, load: Callable[[Any, str], Task]
 
 
 def _check_written(tasks: Sequence[Any], where: str) -> None:
-    """Check what is written in a list of tasks, before anything is read."""
+    """Check a list of tasks as written, before anything is read."""
     if isinstance(tasks, str | Mapping | Task):
         raise InputError(f"{where}: expected a list of tasks, found one {type(tasks).__name__}")
     for place, entry in enumerate(tasks):
@@ -98,7 +101,7 @@ def _check_written(tasks: Sequence[Any], where: str) -> None:
 
 
 def load_entry(entry: Any, where: str, reading: Reading) -> Task:
-    """A task by its name, the path of its file, or its description."""
+    """Load a task by its name, the path of its file, or its description."""
     if not isinstance(entry, str | Mapping):
         raise InputError(f"{where}: expected a name or a description, found {entry!r:.60}")
     if isinstance(entry, str) and entry.endswith(".toml"):
@@ -112,7 +115,7 @@ def load_entry(entry: Any, where: str, reading: Reading) -> Task:
 
 
 def _load(values: dict[str, Any], where: str, reading: Reading) -> Task:
-    """One task, step by step as the module's docstring lists them."""
+    """Load one task in the steps that the module's docstring lists."""
     if values.get("pair_of") is not None:
         request, tables, notes = _pair_texts(values, where, reading)
     else:
@@ -131,17 +134,17 @@ def _load(values: dict[str, Any], where: str, reading: Reading) -> Task:
     if not spec.generated:
         notes += suspicions(spec, examples)
     if request.asked:
-        notes.append(f"{spec.name}: read from {request.description.use} in its place")
+        notes.append(f"{spec.name}: read from {request.description.use} instead")
     return Task(spec, examples, notes)
 
 
 def _pair_texts(
     values: dict[str, Any], where: str, reading: Reading
 ) -> tuple[Request, Tables, list[str]]:
-    """Pairs of texts of another task (`pair_of`), which is loaded first."""
+    """Pair texts of another task (`pair_of`), which is loaded first."""
     base = load_entry(values["pair_of"], f"{where}: pair_of", reading)
     request = resolve_pairs(values, base.spec, where)
     tables, notes = pair_tables(base, request, reading.seed)
-    # The limit has chosen the texts that are paired.
+    # The limit has already chosen the texts to pair.
     unlimited = request.description.model_copy(update={"limit": None})
     return replace(request, description=unlimited), tables, [*base.notes, *notes]

@@ -1,4 +1,4 @@
-"""Resolve: a description with its named task filled in, checked before any data are read."""
+"""Resolve: fill in the named task of a description, and check it before any data are read."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -21,12 +21,12 @@ SAME_CLASS = ["different", "same"]  # the labels of a task made with pair_of
 
 @dataclass(frozen=True)
 class Request:
-    """A checked description, the name of its task, and where it is written."""
+    """A checked description, the name of its task, and the place where it is written."""
 
     description: TaskDescription
     name: str
     where: str
-    asked: str = ""  # the named task that was asked for, where another one is read in its place
+    asked: str = ""  # the named task asked for, if another one is read instead
 
     @property
     def kind(self) -> Kind:
@@ -50,7 +50,7 @@ def resolve(values: Mapping[str, Any], where: str) -> Request:
 
 
 def resolve_here(values: Mapping[str, Any], where: str, base: Path) -> Request:
-    """Resolve; where the folder of a named dataset is missing, another may be read in its place."""
+    """Resolve; if the folder of a named dataset is missing, another may be read instead."""
     request = resolve(values, where)
     description = request.description
     if description.use is None or description.has_files or description.asks_hub:
@@ -64,7 +64,7 @@ def resolve_here(values: Mapping[str, Any], where: str, base: Path) -> Request:
 
 
 def resolve_pairs(values: Mapping[str, Any], base: TaskSpec, where: str) -> Request:
-    """Resolve a task over pairs of texts of another task (`pair_of`), which is read already."""
+    """Resolve a task over pairs of texts of another task (`pair_of`), which is already read."""
     if base.kind != "classification" or base.pair:
         raise InputError(f"{where}: pair_of needs a classification of single texts")
     filled = {
@@ -159,7 +159,7 @@ def _check_sources(task: TaskDescription, where: str) -> None:
             "task without 'use'"
         )
     if not given and not task.use and task.pair_of is None:
-        raise InputError(f"{where}: no source: give 'data', 'train' or 'hub'")
+        raise InputError(f"{where}: no source: set 'data', 'train' or 'hub'")
     if task.pair_of is not None:
         others = ("use", "splits", "shape", *HUB_KEYS[1:])
         given = [key for key in ("pair_of", *others, *given) if getattr(task, key) is not None]

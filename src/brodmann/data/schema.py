@@ -1,7 +1,7 @@
-"""Tables of settings: what every one of them checks, and one line for whatever is wrong with it.
+"""Tables of settings: common checks, and one line for each kind of error.
 
-A `Section` is one table of a TOML file. `Settings` are a section that Python code also fills in, by
-keyword: configuration and Python share its defaults, its bounds and its answers to wrong values.
+A `Section` is one table of a TOML file. `Settings` is a section that Python code also fills in, by
+keyword: configuration and Python share its defaults, bounds and error messages.
 """
 
 import difflib
@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from brodmann.errors import InputError, did_you_mean
 
 DEEPEST = 50  # tables in tables
-_QUOTED = re.compile(  # strings and comments of TOML
+_QUOTED = re.compile(  # TOML strings and comments
     r'"""(?:\\.|[^\\])*?"""|\'{3}.*?\'{3}|"(?:\\.|[^"\\\n])*"|\'[^\'\n]*\'|#[^\n]*', re.DOTALL
 )
 PositiveInt = Annotated[int, Field(gt=0, le=10**9)]
@@ -31,16 +31,16 @@ Seed = Annotated[int, Field(ge=0, lt=2**31)]
 
 
 class Section(BaseModel):
-    """Keys that nobody declared are an error; numbers are not silently made from strings."""
+    """A table: undeclared keys are errors, and strings are never silently converted to numbers."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
     in_memory: ClassVar[tuple[str, ...]] = ()  # keys that may hold rows instead of a path
 
 
 class Settings(Section):
-    """A section for Python as well: immutable, and `InputError` says what is wrong with a keyword.
+    """A section for Python as well: immutable; wrong keywords raise `InputError`.
 
-    Tuples, mappings and NumPy's numbers become the lists, tables and numbers that they hold.
+    Tuples, mappings and NumPy numbers are converted to lists, tables and numbers.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -51,7 +51,7 @@ class Settings(Section):
         except ValidationError as error:
             raise InputError(explain(error, type(self), type(self).__name__)) from None
 
-    # Inside another section pydantic validates in place, so that a message names the whole path.
+    # Inside another section, pydantic validates in place, so that a message has the whole path.
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
 
     @model_validator(mode="before")
@@ -74,7 +74,7 @@ def _plain(value: Any) -> Any:
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """TOML as a dict; whatever is wrong with it is a ValueError."""
+    """Parse TOML into a dict; any problem is a ValueError."""
     # tomllib recurses, and how deep it may go depends on what else the process has loaded.
     brackets = (1 if b in "[{" else -1 for b in re.findall(r"[\[{}\]]", _QUOTED.sub("", text)))
     if max(itertools.accumulate(brackets), default=0) > DEEPEST:
@@ -83,7 +83,7 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 def read_settings(path: Path) -> dict[str, Any]:
-    """The configuration that a run has stored."""
+    """The configuration that a run stored."""
     try:
         return parse_toml(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -91,7 +91,7 @@ def read_settings(path: Path) -> dict[str, Any]:
 
 
 def checked(section: type[SectionType], values: Mapping[str, Any], where: str) -> SectionType:
-    """`values` as a `section`, or one line: where, which key, what was found and expected."""
+    """`values` as a `section`; an error is one line: where, which key, found and expected."""
     _check_no_nul(values, section.in_memory, where)
     try:
         return section.model_validate(values)
@@ -100,7 +100,7 @@ def checked(section: type[SectionType], values: Mapping[str, Any], where: str) -
 
 
 def _check_no_nul(values: Mapping[str, Any], in_memory: tuple[str, ...], where: str) -> None:
-    """No path and no name may hold a NUL: the system takes it for the end of the text."""
+    """Raise InputError for NUL in a path or name: the system takes it for the end of the text."""
     left: list[tuple[tuple[str, ...], Any]] = [
         ((key,), value)
         for key, value in values.items()
@@ -109,7 +109,7 @@ def _check_no_nul(values: Mapping[str, Any], in_memory: tuple[str, ...], where: 
     while left:
         keys, value = left.pop()
         if isinstance(value, str) and "\0" in value:
-            raise InputError(f"{where}: {'.'.join(keys)} = {value!r:.80}: holds a NUL character")
+            raise InputError(f"{where}: {'.'.join(keys)} = {value!r:.80}: contains a NUL character")
         if len(keys) > DEEPEST:
             raise InputError(f"{where}: {keys[0]}: tables or lists are nested too deeply")
         if isinstance(value, dict):
@@ -120,7 +120,7 @@ def _check_no_nul(values: Mapping[str, Any], in_memory: tuple[str, ...], where: 
 
 def explain(error: ValidationError, section: type[BaseModel], where: str) -> str:
     """One line for a validation error: where, which key, what was found and what was expected."""
-    # A union reports one problem per member: the deepest one is nearest to what the user meant.
+    # A union reports one problem per member: the deepest one is closest to what the user meant.
     problems = error.errors(include_url=False)
     deepest = max(problems, key=lambda p: len(p["loc"]))
     problem = next((p for p in problems if p["type"] == "extra_forbidden"), deepest)
@@ -151,7 +151,7 @@ def _sentence(message: str) -> str:
 
 
 def _keys(location: tuple[int | str, ...]) -> list[int | str]:
-    """Members of a union stand in a location by their type's name, which no user wrote."""
+    """The keys of a location, without the type names that pydantic adds for members of a union."""
     types_of_unions = ("str", "float", "int", "bool")
     return [
         part
@@ -162,13 +162,13 @@ def _keys(location: tuple[int | str, ...]) -> list[int | str]:
 
 
 def _keys_at(section: type[BaseModel], path: list[Any]) -> list[str]:
-    """The keys that the table at `path` knows."""
+    """The keys of the table at `path`."""
     found = _section_at(section, path)
     return [] if found is None else list(found.model_fields)
 
 
 def _section_at(section: type[BaseModel], path: list[Any]) -> type[BaseModel] | None:
-    """The section that the table at `path` has to be, or None where it may be any value."""
+    """The section that the table at `path` must be, or None if it may be any value."""
     for part in path:
         if isinstance(part, int):
             continue
@@ -183,9 +183,9 @@ def _section_at(section: type[BaseModel], path: list[Any]) -> type[BaseModel] | 
 
 
 def _tables_with(section: type[BaseModel], key: str) -> list[str]:
-    """Where a key has its place, as `'table.key'`: in tables of the section, or on its top."""
+    """The tables that have a key, as `'table.key'`, or the top level."""
     found = [f"'{key}' at the top level"] if key in section.model_fields else []
-    # Tables that every configuration has come before those that one may add.
+    # Tables that every configuration has come before optional ones.
     tables = sorted(section.model_fields.items(), key=lambda item: item[1].default_factory is None)
     for name, field in tables:
         inner = next((t for t in _members(field.annotation) if _is_section(t)), None)

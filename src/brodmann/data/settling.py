@@ -1,4 +1,4 @@
-"""Settle: what a task's specification takes from its description, and what from its data."""
+"""Settle a task's specification: what comes from its description, and what from its data."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -19,11 +19,11 @@ from brodmann.errors import InputError, did_you_mean
 
 
 def begin_spec(request: Request, tables: Mapping[str, Table]) -> TaskSpec:
-    """The specification as far as the description and the tables' columns tell."""
+    """The specification as far as the description and the tables' columns determine it."""
     description, kind = request.description, request.kind
     made = MAKES.get(description.shape or "", ())
     columns = {
-        # A column that is not named is looked for under the role's own name.
+        # A column that is not named is looked for under the name of its role.
         role: getattr(description, role) or role
         for role in (*kind.REQUIRED, *kind.OPTIONAL)
         if getattr(description, role) is not None or role in kind.REQUIRED or role in made
@@ -51,7 +51,7 @@ def begin_spec(request: Request, tables: Mapping[str, Table]) -> TaskSpec:
 def settle(
     spec: TaskSpec, splits: Mapping[str, Split], request: Request, notes: list[str]
 ) -> TaskSpec:
-    """The specification with what is found in the examples: labels, values, metrics."""
+    """The specification completed from the examples: labels, values, metrics."""
     description, kind = request.description, request.kind
     spec = kind.settle(spec, {split: part.examples for split, part in splits.items()})
     primary = description.metric or (description.metrics or [kind.primary(spec)])[0]
@@ -63,16 +63,14 @@ def settle(
             f"found {', '.join(spec.label_list[:4])}"
         )
     if spec.scheme == "words" and all(label.isdecimal() for label in spec.label_list):
-        notes.append(
-            f"{spec.name}: tags are numbers without names: give 'labels' to score entities"
-        )
+        notes.append(f"{spec.name}: tags are numbers without names: set 'labels' to score entities")
     return spec
 
 
 def number_labels(
     splits: Mapping[str, Split], spec: TaskSpec, request: Request, notes: list[str]
 ) -> dict[str, list[Example]]:
-    """The examples with their labels as the numbers that a loss takes."""
+    """The examples with their labels as the numbers that a loss expects."""
     numbered: dict[str, list[Example]] = {}
     for split, part in splits.items():
         numbered[split] = []
@@ -124,7 +122,7 @@ def _stated_labels(tables: Mapping[str, Table], columns: Mapping[str, Any]) -> l
 
 
 def _loose_tags(spec: TaskSpec, splits: Mapping[str, Sequence[Example]]) -> list[str]:
-    """Tags that are not quite BIO are scored as conlleval does, but their writer may not know."""
+    """Note tags that are not quite BIO; they are scored as conlleval does."""
     loose = sum(
         loose_beginnings([spec.label_list[tag] for tag in example["tags"]])
         for examples in splits.values()

@@ -1,7 +1,7 @@
-"""What looks wrong with a task's data: a sentence each, or an error where nothing can be learnt.
+"""Notes on what looks wrong with a task's data, or an error if nothing can be learnt.
 
-Pure functions on specifications and examples. They go once over the examples and compare hashes,
-so that 200,000 of them take a second or two.
+Pure functions on specifications and examples. They read the examples once and compare hashes, so
+that 200,000 of them take a second or two.
 """
 
 import re
@@ -18,10 +18,10 @@ from brodmann.files import Array
 from brodmann.text import short
 
 INPUTS = ("text", "text_pair", "question", "context", "choices", "tokens")  # what a model reads
-FEW = 10  # examples: fewer are for trying things out, not for learning
-SHARED, SHARED_SHARE = 3, 0.01  # examples of a split that also stand in train, and their share
-WHOLE_NUMBERS, DECIMALS = 20, 5  # labels that are numbers: with more values they are no classes
-CONTRADICTORY, SEVERAL = 0.001, 0.2  # share of texts with two labels: worth a note; meant so
+FEW = 10  # examples: fewer are a trial, not worth a note
+SHARED, SHARED_SHARE = 3, 0.01  # examples of a split that are also in train, and their share
+WHOLE_NUMBERS, DECIMALS = 20, 5  # numeric labels: with more values they are not classes
+CONTRADICTORY, SEVERAL = 0.001, 0.2  # share of texts with two labels: worth a note; intended
 IDENTIFIERS = 0.9  # share of texts that are one "word" with a digit
 IDENTIFIER = re.compile(r"\S*\d\S*")
 PREFIXED = re.compile(r"([BIOESLU])([^\w\s]|_)(\w.*)|(\w.*)([^\w\s]|_)([BIOESLU])", re.IGNORECASE)
@@ -30,7 +30,7 @@ Splits = Mapping[str, Sequence[Example]]
 
 
 def check_learnable(spec: TaskSpec, examples: Sequence[Example]) -> None:
-    """Raise where no model could learn anything; `examples` are as read, before any division."""
+    """Raise InputError if no model could learn anything from `examples`, before any division."""
     count = len(examples)
     inputs = {_input(example) for example in examples}
     if count >= FEW and len(inputs) == 1:
@@ -52,13 +52,13 @@ def check_learnable(spec: TaskSpec, examples: Sequence[Example]) -> None:
 
 
 def suspicions(spec: TaskSpec, splits: Splits) -> list[str]:
-    """Sentences about a whole task, each beginning with its name."""
+    """Notes on a whole task, each beginning with its name."""
     found = [sentence for check in CHECKS for sentence in check(spec, splits)]
     return [f"{spec.name}: {sentence}" for sentence in found]
 
 
 def shared_examples(spec: TaskSpec, splits: Splits) -> list[str]:
-    """Examples to be judged by that were trained on."""
+    """Note validation and test examples that are also trained on."""
     trained = {_input(example) for example in splits["train"]}
     found = []
     for split, examples in splits.items():
@@ -81,7 +81,7 @@ def shared_examples(spec: TaskSpec, splits: Splits) -> list[str]:
 
 
 def rare_labels(spec: TaskSpec, splits: Splits) -> list[str]:
-    """Labels that nobody can learn: too few examples of each, or none."""
+    """Note labels with too few training examples, or none."""
     counts = _label_counts(spec, splits["train"])
     if counts is None:
         return []
@@ -100,8 +100,8 @@ def rare_labels(spec: TaskSpec, splits: Splits) -> list[str]:
         if new and spec.kind == "classification" and len(new) == int((there > 0).sum()):
             known = [spec.label_list[i] for i in np.flatnonzero(counts)]
             raise InputError(
-                f"task '{spec.name}': not one label of {split} ({_few(new)}) occurs in train "
-                f"({_few(known)}): write the labels of both files alike"
+                f"task '{spec.name}': no label of {split} ({_few(new)}) occurs in train "
+                f"({_few(known)}): use the same labels in both files"
             )
         if new:
             word = "label occurs" if len(new) == 1 else "labels occur"
@@ -110,7 +110,7 @@ def rare_labels(spec: TaskSpec, splits: Splits) -> list[str]:
 
 
 def numbers_as_classes(spec: TaskSpec, splits: Splits) -> list[str]:
-    """A quantity that was called a class."""
+    """Note numeric labels of a classification that may be a quantity."""
     if spec.kind != "classification" or not all(map(_is_number, spec.label_list)):
         return []
     decimals = any("." in name for name in spec.label_list)
@@ -124,7 +124,7 @@ def numbers_as_classes(spec: TaskSpec, splits: Splits) -> list[str]:
 
 
 def labels_alike(spec: TaskSpec, splits: Splits) -> list[str]:
-    """Labels that are probably one."""
+    """Note labels that are probably the same."""
     if spec.labels is None:
         return []
     groups = defaultdict(list)
@@ -140,7 +140,7 @@ def labels_alike(spec: TaskSpec, splits: Splits) -> list[str]:
 
 
 def contradictions(spec: TaskSpec, splits: Splits) -> list[str]:
-    """The same text with different labels."""
+    """Note texts that have different labels."""
     if spec.kind != "classification":
         return []
     labels: dict[Any, set[int]] = defaultdict(set)
@@ -160,7 +160,7 @@ def contradictions(spec: TaskSpec, splits: Splits) -> list[str]:
 
 
 def identifiers(spec: TaskSpec, splits: Splits) -> list[str]:
-    """A column of numbers or codes, read as if it were text."""
+    """Note a column of numbers or codes that is read as text."""
     found = []
     for role in ("text", "text_pair", "question", "context"):
         texts = [example[role] for example in splits["train"] if role in example]
@@ -176,7 +176,7 @@ def identifiers(spec: TaskSpec, splits: Splits) -> list[str]:
 
 
 def odd_tags(spec: TaskSpec, splits: Splits) -> list[str]:
-    """Tags that look like entities in a notation that is not known."""
+    """Note tags that look like entities in an unknown notation."""
     if spec.kind != "tokens" or spec.scheme != "words":
         return []
     marked = [name for name in spec.label_list if name != "O"]
@@ -219,13 +219,13 @@ CHECKS: tuple[Callable[[TaskSpec, Splits], list[str]], ...] = (
 
 
 def _input(example: Example) -> Any:
-    """What a model reads of an example, to be compared with that of others."""
+    """The inputs of an example, for comparison with others."""
     values = [example[role] for role in INPUTS if role in example]
     return tuple(tuple(value) if isinstance(value, list) else value for value in values)
 
 
 def _label_counts(spec: TaskSpec, examples: Sequence[Example]) -> Array | None:
-    """How many examples (words, for tags) have each label; None for kinds without labels."""
+    """Number of examples (for tags: words) per label; None for kinds without labels."""
     if spec.kind == "multilabel":
         return np.asarray(np.array([example["label"] for example in examples]).sum(axis=0))
     if spec.kind == "classification":
@@ -260,7 +260,7 @@ def _few(names: Sequence[str], most: int = 3) -> str:
 
 
 def _shown(inputs: Any) -> str:
-    """The first of an example's inputs."""
+    """The first of an example's inputs, shortened."""
     first = inputs[0]
     return f"'{_short(first if isinstance(first, str) else ' '.join(first))}'"
 

@@ -1,6 +1,6 @@
-"""Tags of entities in other notations, as BIO: `B-X` begins an entity, `I-X` goes on with it.
+"""Convert entity tags to BIO, in which `B-X` begins an entity and `I-X` continues it.
 
-IOB1 writes `B-` only where an entity follows another of the same label at once, so that `I-` may
+IOB1 writes `B-` only if an entity directly follows another of the same label, so that `I-` may
 begin one; IOB2 is BIO under its older name; BIOES marks ends (`E-`) and single words (`S-`).
 Reference: Tjong Kim Sang & Veenstra 1999, "Representing Text Chunks".
 """
@@ -15,7 +15,7 @@ PREFIXES: dict[str, str] = {"bio": "BI", "iob2": "BI", "iob1": "BI", "bioes": "B
 
 
 def to_bio(tags: Sequence[str], scheme: str) -> list[str]:
-    """One sentence; a tag that the scheme does not allow at its place is an error."""
+    """Convert one sentence; a tag that the scheme does not allow in its place is an error."""
     converted: list[str] = []
     before = "O"  # the tag before, as it was given
     for place, tag in enumerate([*tags, "O"]):
@@ -27,7 +27,7 @@ def to_bio(tags: Sequence[str], scheme: str) -> list[str]:
             )
         if place == len(tags):
             break
-        inside = prefix in "IE"  # goes on with an entity, where there is one
+        inside = prefix in "IE"  # continues an entity, if there is one
         goes_on = before != "O" and before[0] not in "ES" and before[2:] == label
         if inside and not goes_on and scheme != "iob1":
             raise InputError(
@@ -53,13 +53,13 @@ def parts(tag: str, scheme: str) -> tuple[str, str]:
 
 
 def bio_labels(labels: Iterable[str]) -> tuple[str, ...]:
-    """The label set after the conversion: both tags of every label, in the order they came."""
+    """The label set after the conversion: both tags of every label, in order of appearance."""
     names = dict.fromkeys(tag[2:] for tag in labels if tag != "O")
     return ("O", *(f"{prefix}-{name}" for name in names for prefix in "BI"))
 
 
 def loose_beginnings(tags: Sequence[str]) -> int:
-    """How many entities begin with `I-`: none in BIO, nearly all in IOB1."""
+    """Number of entities that begin with `I-`: none in BIO, nearly all in IOB1."""
     return sum(
         tag.startswith("I-") and (place == 0 or tags[place - 1][2:] != tag[2:])
         for place, tag in enumerate(tags)
@@ -69,7 +69,7 @@ def loose_beginnings(tags: Sequence[str]) -> int:
 def entities(tags: Sequence[str]) -> list[tuple[str, int, int]]:
     """(label, first word, last word) of every entity, read as conlleval and seqeval do.
 
-    An `I-X` after `O` or after another label begins an entity of its own.
+    An `I-X` after `O` or after another label begins a new entity.
     """
     found: list[tuple[str, int, int]] = []
     start, current = 0, ""

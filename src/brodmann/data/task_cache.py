@@ -1,4 +1,4 @@
-"""The tasks that one command has read, so that its runs do not read them again."""
+"""Tasks that one command has read, so that its runs do not read them again."""
 
 import contextlib
 import json
@@ -18,14 +18,14 @@ from brodmann.data.tasks import Task
 @dataclass(frozen=True)
 class _Known:
     task: Task
-    claims: tuple[Claim, ...]  # what it holds out of which table
+    claims: tuple[Claim, ...]  # the shares it holds out of tables
 
 
 class TaskCache:
-    """Create one per command and pass it down to whatever loads tasks.
+    """Create one per command and pass it to everything that loads tasks.
 
-    Two descriptions share what was read if they resolve to the same one and have the same base
-    folder and seed. Callers get copies: what a run does to its tasks does not reach the next run.
+    Two descriptions share their data if they resolve to the same one and have the same base folder
+    and seed. Callers get copies: changes that a run makes to its tasks do not reach the next run.
     """
 
     def __init__(self) -> None:
@@ -33,19 +33,19 @@ class TaskCache:
         self._tables: TableStore | None = None  # while `keeping_tables`
 
     def __reduce__(self) -> tuple[type["TaskCache"], tuple[()]]:
-        """In another process an empty one: data are read there, not sent."""
+        """Pickle as an empty cache: another process reads data itself."""
         return TaskCache, ()
 
     def load(
         self, tasks: Sequence[str | Mapping[str, Any] | Task], *, base: str | Path, seed: int
     ) -> list[Task]:
-        """As `load_tasks`; what is known is not read again."""
+        """Load tasks like `load_tasks`; known ones are not read again."""
         reading = Reading(Path(base), seed, self._tables or TableStore())
         return load_list(tasks, "tasks", lambda entry, where: self._load(entry, where, reading))
 
     @contextlib.contextmanager
     def keeping_tables(self) -> Iterator[None]:
-        """Keep the rows of all files that are read inside, for other tasks over the same files."""
+        """Keep the rows of all files read inside the block, for other tasks over the same files."""
         if self._tables is not None:
             yield
             return

@@ -1,4 +1,4 @@
-"""What a task is, once read: its specification, stored with the model, and its examples."""
+"""A task once it is read: its specification, stored with the model, and its examples."""
 
 import ast
 import contextlib
@@ -12,34 +12,34 @@ from brodmann.errors import InputError, did_you_mean
 from brodmann.files import digest
 
 Example = dict[str, Any]
-LONGEST_NUMBER = 100  # digits; what is longer is a name
+LONGEST_NUMBER = 100  # digits; longer ones are names
 
 
 @dataclass(frozen=True)
 class TaskSpec:
-    """All that is needed to build the task's output head and to read its predictions."""
+    """Everything needed to build the task's output head and to read its predictions."""
 
     name: str
     kind: str
     columns: dict[str, str | list[str]] = field(default_factory=dict)  # role → column
     labels: tuple[str, ...] | None = None
     metric: str = ""  # the primary one
-    metrics: tuple[str, ...] = ()  # those to show, the primary one among them
+    metrics: tuple[str, ...] = ()  # metrics to show, including the primary one
     weight: float = 1.0
     class_weights: tuple[float, ...] | None = None
     group: str | None = None
     language: str | None = None
     source: str = ""  # where the examples came from, for the model card
     named: str = ""  # its name in the catalogue
-    shape: str = ""  # how rows with the dataset's own fields become ours
-    generated: bool = False  # written by the built-in generator, and to be called so
+    shape: str = ""  # how to convert rows with the dataset's own fields
+    generated: bool = False  # written by the built-in generator, which must be stated
     separator: str = "|"  # multilabel: between labels in one cell
     target_mean: float = 0.0  # regression: value = mean + scale · output
     target_scale: float = 1.0
-    unanswerable: bool = False  # span: some contexts hold no answer
+    unanswerable: bool = False  # span: some contexts contain no answer
     answer_rules: str = ""  # span: "squad" or "mlqa"; by language if empty
     scheme: str = ""  # tokens: "entities" (BIO) or "words"
-    tag_scheme: str = ""  # tokens: what the data's tags are written in, where not BIO
+    tag_scheme: str = ""  # tokens: scheme of the data's tags, if not BIO
     head: str = ""  # tasks that name the same one share an output head; its own if empty
 
     @property
@@ -50,7 +50,7 @@ class TaskSpec:
 
     @cached_property
     def label_places(self) -> dict[str, int]:
-        """Where each label stands; looked up once per example, whatever their number."""
+        """Index of each label by name, cached for lookups per example."""
         return {name: place for place, name in enumerate(self.label_list)}
 
     @cached_property
@@ -67,7 +67,7 @@ class TaskSpec:
 
     def to_dict(self) -> dict[str, Any]:
         values = asdict(self)
-        if not self.head:  # tasks from before heads could be shared are the same tasks
+        if not self.head:  # keeps the fingerprints of earlier versions
             del values["head"]
         return values
 
@@ -82,7 +82,7 @@ class TaskSpec:
 
 @dataclass
 class Task:
-    """A specification with its examples by split; `notes` are what the reader should be told."""
+    """A specification with its examples by split; `notes` are messages for the user."""
 
     spec: TaskSpec
     splits: dict[str, list[Example]]
@@ -115,12 +115,12 @@ def one_text(row: Mapping[str, Any], role: str) -> str:
     if not isinstance(text, str):
         raise InputError(f"{role}: expected a text, found {text!r:.60}")
     if not is_text(text):
-        raise InputError(f"{role}: holds half a character (a lone surrogate): {text!r:.60}")
+        raise InputError(f"{role}: contains half a character (a lone surrogate): {text!r:.60}")
     return text
 
 
 def is_text(text: str) -> bool:
-    """Whether it can be written down: JSON may hold half of a surrogate pair."""
+    """Whether the text can be encoded: JSON may contain half of a surrogate pair."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
@@ -136,7 +136,7 @@ def listed(cell: Any, role: str, separator: str | None) -> list[Any]:
         raise InputError(f"{role}: expected a list or a text, found {cell!r:.60}")
     if cell.lstrip().startswith("["):
         for read in (json.loads, ast.literal_eval):
-            # Python's parser runs out of memory for one that is nested thousands of times.
+            # Python's parser runs out of memory for lists nested thousands of times.
             with contextlib.suppress(ValueError, SyntaxError, RecursionError, MemoryError):
                 values = read(cell)
                 if isinstance(values, list):
@@ -147,9 +147,9 @@ def listed(cell: Any, role: str, separator: str | None) -> list[Any]:
 
 
 def scalar_label(value: Any, role: str) -> Any:
-    """A label, one of a list or a set: a name or a number, never nothing and never a list again.
+    """A label from a list or set: a name or a number, never None or another list.
 
-    Dates and decimals of Parquet files are their names.
+    Dates and decimals of Parquet files become names.
     """
     if hasattr(value, "item"):  # numpy's
         value = value.item()
@@ -159,7 +159,7 @@ def scalar_label(value: Any, role: str) -> Any:
 
 
 def label_name(value: Any) -> str:
-    """One spelling a label, however the file types it: 1, 1.0 and '1' are the same class."""
+    """One spelling per label, whatever its type in the file: 1, 1.0 and '1' are the same class."""
     if hasattr(value, "item"):  # numpy's numbers
         value = value.item()
     if isinstance(value, bool):
@@ -178,14 +178,14 @@ def label_names(values: Iterable[Any]) -> tuple[str, ...]:
 
 
 def is_number(text: str) -> bool:
-    """Whether int() reads it: digits, and not so many that Python refuses them."""
+    """Whether int() can read it: digits, and not more than Python accepts."""
     return text.isdecimal() and len(text) <= LONGEST_NUMBER
 
 
 def label_index(value: Any, spec: TaskSpec) -> int:
-    """The place of a label among the task's names; a whole number counts the names from 0.
+    """The index of a label among the task's names; a whole number is an index itself.
 
-    Names that are numbers themselves are only names: of "0" and "2", 1 is neither.
+    If the names are numbers, they are only names: of "0" and "2", 1 is neither.
     """
     name = label_name(value)
     if name in spec.label_places:

@@ -1,8 +1,8 @@
 """Intervals of D: over validation examples, and over the draw of importance examples as well.
 
 Validation examples are resampled from the outcomes already measured, with the same draw for all
-choices of heads. Where importance was redrawn (`analysis/redraws.py`), the spread of D over the
-redraws is added to every draw; the intervals over validation examples alone stay beside them.
+choices of heads. If importance was redrawn (`analysis/redraws.py`), the spread of D over the
+redraws is added to every draw; the intervals over validation examples alone are kept, too.
 """
 
 from collections.abc import Sequence
@@ -35,9 +35,9 @@ def dissociation_intervals(
     seed: int,
     redrawn: dict[str, Any] | None,
 ) -> dict[str, Any]:
-    """Of every task's D, their mean, every pairwise D and every pair; None where undefined."""
+    """Intervals of each task's D, their mean, each pairwise D and each pair; None if undefined."""
     drawn: list[Array | None] = []
-    reach = []  # of a D that no resample moves: a share of examples as yet unseen
+    reach = []  # half-width for a D that no resample moves: a share not seen yet
     for i, task in enumerate(tasks):
         units = len(measured.outcomes_of(task, "base"))
         if found.per_task[i] is None or not resamples:
@@ -63,7 +63,7 @@ def dissociation_intervals(
 def _resampled(
     measured: HeadOutcomes, tasks: Sequence[Task], place: int, alpha: float, weights: Array
 ) -> Array:
-    """(other task, resample): RP_i(H_j) - RP_i(H_i) of the task at `place`."""
+    """(other task, resample): RP_i(H_j) - RP_i(H_i) for the task with index `place`."""
     task = tasks[place]
     base = measured.score(task, "base", weights)
     base = np.where(base > 0, base, np.nan)

@@ -15,9 +15,9 @@ Progress = Callable[[int], None]
 
 
 class HeadOutcomes:
-    """What every example contributes to its task's metric, by choice of heads.
+    """Contribution of every example to its task's metric, by choice of heads.
 
-    Named choices keep their outcomes for resampling; of others the scores are kept only.
+    Named choices keep their outcomes for resampling; others keep only their scores.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
 """Important attention-head pruning (IAP): each task's top heads off, every task scored.
 
-For every task its K = floor(α · heads) most important heads, over all layers together; then r draws
-of K random heads by the same rule. What comes out is the matrix of scores, D with its interval, a
-test against the random draws, and a test of D itself. Formulas: `analysis/dissociation.py`;
+For every task, its K = floor(α · heads) most important heads over all layers are switched off; then
+r draws of K random heads by the same rule. The result is the matrix of scores, D with its interval,
+a test against the random draws, and a test of D itself. Formulas: `analysis/dissociation.py`;
 intervals: `measuring/dissociation_intervals.py`, `analysis/redraws.py`; the test of D:
 `analysis/null.py`.
 
@@ -53,14 +53,15 @@ def dissociation(
     outcomes_file: str | Path | None = None,
     training_losses: Mapping[str, tuple[float, float]] | None = None,
 ) -> Dissociation:
-    """Scores of every task with every task's top heads off, and what follows from them.
+    """Score every task with every task's top heads off, and derive D, intervals and tests.
 
     `curve` lists further shares to measure; `draws` random choices of as many heads are the
     baseline. `redraws` choices by redrawn importance examples widen the intervals, and `exchanges`
-    random ways to deal the heads to the tasks give a p-value of D; each takes a forward pass per
-    task. Left out, both are measured where `draws` is 20 or more: 5 redraws, and as many exchanges
-    as the test needs. `outcomes_file` keeps what every example contributed (an .npz) for later
-    resampling; `training_losses` are every task's last training loss and the loss of guessing.
+    random assignments of the heads to the tasks give a p-value of D; each takes one forward pass
+    per task. By default, both are measured if `draws` is at least 20: 5 redraws, and as many
+    exchanges as the test needs. `outcomes_file` stores the contribution of every example (an .npz)
+    for later resampling; `training_losses` gives each task's last training loss and the loss of
+    guessing, by which undertrained tasks are recognised.
     """
     asked = {
         "alpha": alpha,
@@ -133,10 +134,10 @@ def dissociation(
 def extra_choices(
     tasks: int, draws: int, redraws: int | None, exchanges: int | None, *, sums: bool
 ) -> tuple[int, int]:
-    """How many redraws and exchanges are measured; None asks for what a whole test needs.
+    """Number of redraws and exchanges to measure; None asks for as many as the test needs.
 
-    `sums` says whether importance has sums over parts of its examples: without them there is
-    nothing to redraw.
+    `sums` says whether importance has sums over parts of its examples: without them, nothing can
+    be redrawn.
     """
     whole = draws >= FEWEST_DRAWS
     if redraws is None:
@@ -155,7 +156,7 @@ def forward_passes(
     exchanges: int | None,
     sums: bool = True,
 ) -> int:
-    """How often every task's examples are read, at most: equal choices are measured once."""
+    """Upper bound on how often every task's examples are read: equal choices are measured once."""
     redraws, exchanges = extra_choices(tasks, draws, redraws, exchanges, sums=sums)
     return 1 + draws + tasks * (shares + redraws + exchanges)
 
@@ -186,7 +187,7 @@ def _chosen(scores: HeadScores, tasks: Sequence[Task], share: float) -> list[lis
 def _measure_choices(
     measured: HeadOutcomes, chosen: Mapping[float, list[list[Head]]], random: list[list[Head]]
 ) -> None:
-    """Nothing off, every task's heads at every share, and the random draws."""
+    """Measure with nothing off, with every task's heads at every share, and the random draws."""
     measured.add("base", [])
     for share, heads in chosen.items():
         for task, off in zip(measured.tasks, heads, strict=True):
@@ -196,7 +197,7 @@ def _measure_choices(
 
 
 def random_heads(scores: HeadScores, alpha: float, draws: int, seed: int) -> list[list[Head]]:
-    """Draws of as many heads as a task's top ones, over all layers together."""
+    """Random draws of as many heads as a task's top ones, over all layers together."""
     generator = np.random.default_rng(seed)
     every = sorted(scores.ranking())
     count = share_of(alpha, len(every))
@@ -207,7 +208,7 @@ def random_heads(scores: HeadScores, alpha: float, draws: int, seed: int) -> lis
 
 
 def _lower_is_better(tasks: Sequence[Task]) -> dict[int, str]:
-    """A ratio of errors grows with damage: no dissociation from such a metric."""
+    """Tasks whose metric is an error: its ratio grows with damage, so D is undefined."""
     return {
         i: f"lower is better for its metric {task.spec.metric}"
         for i, task in enumerate(tasks)
@@ -221,7 +222,7 @@ def _undertrained(
     trivial: Sequence[float],
     losses: Mapping[str, tuple[float, float]],
 ) -> dict[str, str]:
-    """Task → why it is hardly trained. An error is no score: there the loss alone counts."""
+    """Why tasks are hardly trained, by task. If the metric is an error, only the loss counts."""
     found = {}
     for task, score, guess in zip(tasks, base, trivial, strict=True):
         if lower_is_better(task.spec.metric):
@@ -259,7 +260,7 @@ def _null(
     exchanges: int,
     seed: int,
 ) -> dict[str, Any] | None:
-    """The null distribution of D; none where D is undefined or nothing could be tested."""
+    """The null distribution of D; None if D is undefined or nothing can be tested."""
     if found.mean is None:
         return None
     intact = np.array(base)[:, None]
@@ -275,7 +276,7 @@ def _point(
     heads: list[list[Head]],
     base: list[float],
 ) -> dict[str, Any]:
-    """One share of the curve."""
+    """One point of the curve."""
     matrix = measured.matrix(share)
     found = formulas.dissociation_scores(matrix, base, undefined=_lower_is_better(tasks))
     return {

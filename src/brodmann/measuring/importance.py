@@ -3,15 +3,16 @@ r"""Head importance: how sensitive each task's loss is to each head.
 $$I_{i,l,h} = \mathbb{E}_{(x,y) \sim \mathrm{task}\ i}
   \left| \partial \mathcal{L}_i(x, y) / \partial \xi_{l,h} \right|_{\xi = 1}$$
 
-where $\xi_{l,h}$ scales the output of head $h$ in layer $l$. One loss an example, the absolute
-value before the mean, so that opposite signs do not cancel; training data, dropout off.
+where $\xi_{l,h}$ scales the output of head $h$ in layer $l$. There is one loss per example, and the
+absolute value is taken before the mean, so that opposite signs do not cancel; training data, no
+dropout.
 
 Reference: Michel et al. 2019, "Are Sixteen Heads Really Better than One?", §4.1; Li et al. 2023,
 "Interpreting and Exploiting Functional Specialization in Multi-Head Attention under Multi-task
 Learning", §3.2, eq. 4.
 Departures: the latter's published code takes the absolute value at every token
-(`granularity="token"`), and its training script leaves the last layer undivided by the count; here
-every layer is divided alike.
+(`granularity="token"`), and its training script does not divide the last layer by the count; here
+every layer is divided.
 Other estimators of the same quantity: `leave_one_out`, `integrated_gradients`, `iterative`.
 """
 
@@ -29,7 +30,7 @@ from brodmann.measuring.measuring_settings import ImportanceSettings
 from brodmann.results import Head, HeadScores, share_of
 
 USUAL = ImportanceSettings()
-STEP = 0.1  # of the heads that `iterative` takes away at a time
+STEP = 0.1  # share of the heads that `iterative` removes at a time
 Progress = Callable[[int], None]
 
 
@@ -50,14 +51,14 @@ def head_importance(
     precision: str = "float32",
     progress: Progress | None = None,
 ) -> HeadScores:
-    """Scores of every task, layer and head.
+    """Measure the importance of every head for every task.
 
     With a multi-task model, `tasks` are its tasks, and `examples` of each are drawn from `split` by
-    `seed` (all if None; a list names them by place). With any other transformers model, `tasks`
-    maps names to lists of batches (dicts of tensors), and `loss(outputs, batch)` returns one loss a
-    row; left out, it is that of the model's own labels. `iterative` takes the least important
-    `step` of the heads away, scores again, until the share `alpha` is gone; its scores are the
-    places in that order.
+    `seed` (all if None; a list gives their indices). With any other transformers model, `tasks`
+    maps names to lists of batches (dicts of tensors), and `loss(outputs, batch)` returns one loss
+    per row; by default, it is that of the model's own labels. The estimator `iterative` removes the
+    least important `step` of the heads and scores again until the share `alpha` is removed; its
+    scores are the positions in that order.
     """
     asked: dict[str, Any] = {
         "estimator": estimator,
@@ -69,7 +70,7 @@ def head_importance(
         asked["examples"] = examples
     checked(ImportanceSettings, asked, "head_importance")
     if granularity == "token" and estimator not in ("gradient", "iterative"):
-        raise InputError(f"granularity 'token' does not go with the estimator '{estimator}'")
+        raise InputError(f"granularity 'token' cannot be combined with the estimator '{estimator}'")
     from brodmann.models.backbone.precision import check_precision
     from brodmann.models.heads.trained_gates import gone_heads
 
@@ -87,7 +88,7 @@ def head_importance(
         "granularity": granularity,
         "normalize": "none",
     }
-    if not isinstance(tasks, Mapping):  # own batches are taken as they are
+    if not isinstance(tasks, Mapping):  # the caller's own batches are used unchanged
         count = examples if examples is None or isinstance(examples, int) else list(examples)
         settings |= {"examples": count, "split": split, "seed": seed, "precision": precision}
     if estimator == "iterative":
@@ -153,9 +154,9 @@ def _estimate(
     removed: list[Head],
     progress: Progress | None,
 ) -> tuple[Array, Any]:
-    """One task's scores, and the sums over parts of the examples that they are the mean of.
+    """One task's scores, and the sums over parts of the examples whose mean they are.
 
-    `iterative` gives places in an order, which no sums make up.
+    `iterative` returns positions in an order, which have no such sums.
     """
     from brodmann.models.heads import measure
     from brodmann.models.heads.part_sums import mean_of
@@ -183,7 +184,7 @@ def iterative_places(
     alpha: float = 1.0,
     removed: Sequence[Head] = (),
 ) -> Array:
-    """Places of the heads, the first to go lowest, in (0, 1]: `score(off)` is asked every round.
+    """Positions of the heads in (0, 1], the first removed lowest; each round calls `score(off)`.
 
     Reference: Michel et al. 2019, "Are Sixteen Heads Really Better than One?", §4.2 (iterative
     pruning by importance).

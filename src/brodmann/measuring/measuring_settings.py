@@ -1,5 +1,8 @@
-"""Settings of the measurements on heads, `[map]` and `[dissociation]`, which are also keywords of
-`head_importance` and `dissociation`. Imports no torch, so configurations load fast."""
+"""Settings of the measurements on heads: `[map]` and `[dissociation]`.
+
+They are also the keywords of `head_importance` and `dissociation`. Imports no torch, so that
+configurations load fast.
+"""
 
 from typing import Annotated, Literal
 
@@ -23,13 +26,13 @@ class ImportanceSettings(Settings):
         default="example", description="where the absolute value of the gradient is taken"
     )
     normalize: Literal["none", "layer"] = Field(
-        default="none", description="layer: scores of every layer have norm 1"
+        default="none", description="layer: scale the scores of every layer to norm 1"
     )
     batch_size: PositiveInt = Field(default=32, description="examples per batch")
 
 
 class DissociationSettings(Settings):
-    """[dissociation]: scores with heads off."""
+    """[dissociation]: scores with heads switched off."""
 
     alpha: PositiveShare = Field(default=0.3, description="share of the heads to switch off")
     curve: list[PositiveShare] = Field(
@@ -41,11 +44,11 @@ class DissociationSettings(Settings):
     )
     redraws: Draws | None = Field(
         default=None,
-        description="choices by redrawn importance examples; default: 5 if draws >= 20",
+        description="choices of heads by redrawn examples; default: 5 if draws >= 20",
     )
     exchanges: Draws | None = Field(
         default=None,
-        description="heads dealt at random; default: what p(D) needs if draws >= 20",
+        description="random assignments of heads; default: what p(D) needs if draws >= 20",
     )
 
     @field_validator("redraws")

@@ -1,4 +1,4 @@
-"""A new task before any training on it: how well does each possible start do?
+"""Score a new task before any training on it, from each possible start.
 
 Reference: Pilault et al. 2021, "Conditionally Adaptive Multi-Task Learning", Table 8.
 """
@@ -20,11 +20,11 @@ def zero_shot(
     split: str = "validation",
     batch_size: int = 64,
 ) -> dict[str, dict[str, float]]:
-    """Start → scores of `task`, which the model has not seen; the model stays as it is.
+    """Scores of `task`, which the model has not seen, by start; the model is not changed.
 
-    Starts are the model's own tasks, "random" and "xavier". With `head="new"` all get the same new
-    output head; with `head="like"` each task's start brings that task's head, where it fits.
-    Starts that make the same model (see `starts_alike`) are scored once.
+    Starts are the model's own tasks, "random" and "xavier". With `head="new"`, all get the same new
+    output head; with `head="like"`, each task's start brings that task's head, if it fits. Starts
+    that give the same model (see `starts_alike`) are scored once.
     """
     if task.name in model.specs:
         raise InputError(f"the model already has a task '{task.name}': zero-shot needs a new one")
@@ -49,6 +49,6 @@ def zero_shot(
 
 
 def starts_alike(model: MultiTaskModel, head: str) -> bool:
-    """Whether a new task is the same model from every start: with a new output head, on an encoder
-    that reads every task alike, nothing is left to copy."""
+    """Whether every start gives the same model: nothing is copied if the output head is new and the
+    encoder reads every task alike."""
     return head == "new" and model.architecture.one_pass

@@ -1,1 +1,1 @@
-"""One encoder, many output heads: building, saving, scoring and asking models."""
+"""One encoder, many output heads: build, save and score models, and predict with them."""

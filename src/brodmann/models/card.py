@@ -1,4 +1,4 @@
-"""The model card that a saved model carries: what it is, what it was trained on, how to use it."""
+"""The model card of a saved model: what it is, what it was trained on, how to use it."""
 
 import html
 import re
@@ -59,11 +59,11 @@ def model_card(model: "MultiTaskModel", scores: Mapping[str, Mapping[str, float]
 
 
 def _plain(text: str) -> str:
-    """Text from data in a table of Markdown: no HTML, link, code or further column begins in it."""
+    """Escape text from data for a Markdown table: no HTML, link, code or further column."""
     one_line = " ".join(visible(text).split())
     return re.sub(r"([\\`\[\]|])", r"\\\1", html.escape(one_line, quote=False))
 
 
 def _code(text: str) -> str:
-    """Text from data inside backticks or a block of code, which it must not end."""
+    """Escape text from data for backticks or a code block, which it must not end."""
     return " ".join(visible(text).split()).replace("`", "'")

@@ -1,9 +1,9 @@
-"""Is the conditioning used? Scores with every task read as if it were another.
+"""Test whether conditioning is used: score every task as if it were another.
 
-An encoder that knows its task may have learnt to ignore it. The check costs one more evaluation:
+An encoder that knows its task may have learnt to ignore it. The test costs one more evaluation:
 each task keeps its output head, but the encoder is told that the text belongs to another task, for
-every rotation of the tasks (at most `ROTATIONS` of them). A score that does not fall says that
-knowing the task was worth nothing.
+every rotation of the tasks (at most `ROTATIONS` of them). If the score does not fall, knowing the
+task was worth nothing.
 """
 
 from collections.abc import Sequence
@@ -17,12 +17,12 @@ ROTATIONS = 3
 
 
 def knows_tasks(model: MultiTaskModel) -> bool:
-    """Whether the encoder treats tasks differently, so that they can be exchanged."""
+    """Whether the encoder treats tasks differently, so that they can be swapped."""
     return model.architecture.knows_tasks and len(model.specs) > 1
 
 
 def rotations(names: Sequence[str]) -> list[dict[str, str]]:
-    """Every task as the next, as the one after it, and so on.
+    """Map every task to the next, then to the one after it, and so on.
 
     >>> rotations(["a", "b", "c"])
     [{'a': 'b', 'b': 'c', 'c': 'a'}, {'a': 'c', 'b': 'a', 'c': 'b'}]
@@ -43,7 +43,7 @@ def evaluate_exchanged(
     precision: str = "float32",
     progress: Progress | None = None,
 ) -> list[dict[str, Evaluation]]:
-    """Every task read as another, once for each rotation of the tasks."""
+    """Evaluate every task as another, once for each rotation of the tasks."""
     found = []
     for instead in rotations([task.name for task in tasks]):
         with exchanged_tasks(instead):

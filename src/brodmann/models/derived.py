@@ -1,4 +1,4 @@
-"""Models from a model: the same encoder for other tasks, and heads for tasks that join it."""
+"""Models derived from a model: the same encoder for other tasks, and heads for added tasks."""
 
 import copy
 from collections.abc import Sequence
@@ -33,8 +33,8 @@ def model_for_tasks(
     if not known:
         raise InputError(
             f"architecture '{model.settings.architecture}': its encoder knows the tasks it was "
-            "trained on, so it cannot be taken for others: train with 'shared', or give the "
-            "model new tasks (`brodmann adapt`, shares of their data by [adapt] shares)"
+            "trained on, so it cannot be used for others: train with 'shared', or give the "
+            "model new tasks (`brodmann adapt`; for shares of their data set [adapt] shares)"
         )
     whose = next(iter(model.specs)) if encoder_of is None else model.spec(encoder_of).name
     bare = copy.deepcopy(model.encoder.backbone_of(whose))
@@ -55,7 +55,7 @@ def model_for_tasks(
 
 
 def head_for_new_task(model: Any, spec: TaskSpec, like: str, head: str) -> Any:
-    """The output head of a task that joins the model: one it shares, a copy, or a new one."""
+    """The output head of an added task: a shared one, a copy, or a new one."""
     if spec.name in model.specs:
         raise InputError(f"the model already has a task '{spec.name}'")
     if like not in (*model.specs, *STARTS):
@@ -64,13 +64,13 @@ def head_for_new_task(model: Any, spec: TaskSpec, like: str, head: str) -> Any:
         raise InputError(f"head = '{head}'{did_you_mean(head, NEW_HEADS)}")
     check_shared([*model.specs.values(), spec])
     key, seed = module_key(spec.output_head), model.settings.seed * 1000 + len(model.specs)
-    if key in model.heads:  # it names one that the model has
+    if key in model.heads:  # it names an existing one
         return model.heads[key]
     if head == "like":
         source = model.specs.get(like)
         if source is None or not same_form(source, spec):
             raise InputError(
-                f"head = 'like': '{like}' has no output head of {spec.name}'s form "
+                f"head = 'like': '{like}' has no output head of the form of {spec.name} "
                 f"({KINDS[spec.kind].HEAD}, {KINDS[spec.kind].outputs(spec)} outputs)"
             )
         return copy.deepcopy(model.head_of(like))

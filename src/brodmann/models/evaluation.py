@@ -1,6 +1,6 @@
 """Evaluation: a model and an encoded split → outputs of every item → predictions and scores.
 
-Under several processes each reads its share of the batches and all get everything.
+With several processes, each reads its share of the batches and all get the whole result.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ Progress = Callable[[int], None]  # called with the number of items just read
 
 @dataclass
 class Evaluation:
-    """One task on one split: scores as fractions, predictions one an example."""
+    """One task on one split: scores as fractions, one prediction per example."""
 
     scores: dict[str, float]
     predictions: list[dict[str, Any]] = field(repr=False)
@@ -42,9 +42,9 @@ def evaluate(
     encoded: Mapping[str, Encoded] | None = None,
     progress: Progress | None = None,
 ) -> dict[str, Evaluation]:
-    """Scores of every task that has the split; the model's mode is left as it was."""
+    """Score every task that has the split; the model's mode is restored."""
     for task in tasks:
-        model.spec(task.name)  # says so if the model has no such task
+        model.spec(task.name)  # raises if the model has no such task
     if not any(split in task.splits for task in tasks):
         known = dict.fromkeys(name for task in tasks for name in task.splits)
         raise InputError(f"no task has a split '{split}'{did_you_mean(split, known)}")
@@ -85,7 +85,7 @@ def evaluate_task(
 
 
 def mean_primary(model: MultiTaskModel, results: Mapping[str, Evaluation]) -> float:
-    """The number that decides which checkpoint is best; an error counts against it."""
+    """The number that decides which checkpoint is best; an error counts negatively."""
     values = []
     for name, result in results.items():
         metric = model.spec(name).metric
@@ -96,7 +96,7 @@ def mean_primary(model: MultiTaskModel, results: Mapping[str, Evaluation]) -> fl
 
 @contextlib.contextmanager
 def evaluating(model: MultiTaskModel) -> Iterator[None]:
-    """Dropout off inside; afterwards the model is in the mode it was in."""
+    """Switch dropout off inside the block; restore the model's mode afterwards."""
     training = model.training
     model.eval()
     try:
@@ -106,7 +106,7 @@ def evaluating(model: MultiTaskModel) -> Iterator[None]:
 
 
 def unlabelled(model: MultiTaskModel, task: str, encoded: Encoded, items: Array) -> Batch:
-    """A batch to read without asking for losses, where the model is."""
+    """A batch without labels, so without losses, on the model's device."""
     pad_id = int(model.tokenizer.pad_token_id)
     batch = make_batch([(task, encoded, items)], pad_id=pad_id).to(model.device)
     batch.parts[0].labels = {}
@@ -123,7 +123,7 @@ def item_outputs(
     precision: str = "float32",
     progress: Progress | None = None,
 ) -> list[Array]:
-    """The logits of every item, without padding, in the items' own order."""
+    """The logits of every item, without padding, in the order of the items."""
     if batch_size < 1:
         raise InputError(f"batch_size = {batch_size}: expected at least 1")
     rank, world = share_of_processes()

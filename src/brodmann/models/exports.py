@@ -1,7 +1,7 @@
-"""Taking one task out of a multi-task model: an ordinary checkpoint, or ONNX.
+"""Export one task of a multi-task model as an ordinary checkpoint or as ONNX.
 
-The checkpoint is the family's own `AutoModelFor...`: encoder and output head have that form
-already, so nothing is lost, and whoever loads it needs no Brodmann.
+The checkpoint is the family's own `AutoModelFor...`: encoder and output head already have that
+form, so nothing is lost, and loading it does not need Brodmann.
 """
 
 import contextlib
@@ -27,8 +27,8 @@ from brodmann.models.task_heads import TaskHead, reads_pooler
 
 ONNX_INSTALL = "pip install 'brodmann[onnx]'"
 SMALL_STEP = 2.0**-13
-CLOSE = 1e-4  # how far ONNX Runtime may be from torch
-OUTPUTS = {  # what the graph returns, by the form of the task's head
+CLOSE = 1e-4  # largest allowed difference of ONNX Runtime from torch
+OUTPUTS = {  # outputs of the graph, by the form of the task's head
     "sequence": ["text", "output"],
     "choice": ["text"],
     "span": ["text", "token", "start or end"],
@@ -37,7 +37,7 @@ OUTPUTS = {  # what the graph returns, by the form of the task's head
 
 
 def _check_plain(model: Any) -> None:
-    """What is conditioned on the task has no place in a model that knows one task."""
+    """Raise InputError for conditioned encoders: a model of one task cannot hold their modules."""
     if not model.architecture.plain:
         raise InputError(
             f"architecture '{model.settings.architecture}' adds modules that transformers' own "
@@ -48,8 +48,8 @@ def _check_plain(model: Any) -> None:
 def stock_model(model: Any, task: str, *, zeroed: bool = False) -> Any:
     """One task as transformers' own class, with label names; the weights are copies.
 
-    A model with removed heads has a shape that class cannot hold: `zeroed` fills the gaps with
-    zeros, which gives the same answers but saves nothing.
+    Removed heads give a shape that the class cannot hold: `zeroed` fills the gaps with zeros, which
+    gives the same answers but saves nothing.
     """
     spec = model.spec(task)
     _check_plain(model)
@@ -76,7 +76,7 @@ def stock_model(model: Any, task: str, *, zeroed: bool = False) -> Any:
         stock = type(head.stock)(config)
     weights = {f"{head.slot}.{name}": value for name, value in encoder.state_dict().items()}
     expected = stock.state_dict()
-    # A class may leave out parts of the encoder it does not use (BERT's pooler, for spans).
+    # A class may omit parts of the encoder that it does not use (BERT's pooler, for spans).
     weights = {name: value for name, value in weights.items() if name in expected}
     weights |= head.stock.state_dict()
     stock.load_state_dict(weights)
@@ -88,24 +88,24 @@ def stock_model(model: Any, task: str, *, zeroed: bool = False) -> Any:
 
 
 def _check_pooling(head: TaskHead, config: Any, task: str) -> None:
-    """ModernBERT's class can take the mean of all tokens; the others read one token."""
+    """Raise InputError for a mean of tokens: only ModernBERT's class can compute it."""
     if head.pooling != "mean":
         return
     if not hasattr(config, "classifier_pooling"):
         raise InputError(
             f"task '{task}' reads the mean of all tokens (pooling = \"mean\"), which "
-            f"transformers' {config.model_type} classes cannot: export it --to onnx, or train with "
-            'pooling = "first"'
+            f"transformers' {config.model_type} classes cannot read: export it --to onnx, or train "
+            'with pooling = "first"'
         )
     config.classifier_pooling = "mean"
 
 
 def _pass_first_token(stock: Any, head: TaskHead) -> None:
-    """Make the stock pooler hand the first token's state over as it is.
+    """Make the stock pooler pass the first token's state on unchanged.
 
-    It computes tanh(W h + b). With W a small multiple of the identity the tanh is linear to within
-    float32 (its next term is (2⁻¹³ h)² / 3 of the value), and a power of two scales without
-    rounding, so the classifier behind it can take the factor back.
+    It computes tanh(W h + b). If W is a small multiple of the identity, the tanh is linear to
+    within float32 (its next term is (2⁻¹³ h)² / 3 of the value), and a power of two scales without
+    rounding, so that the classifier after it can undo the factor.
     """
     pooler = getattr(stock, head.slot or "").pooler
     linear = next(module for module in pooler.modules() if isinstance(module, nn.Linear))
@@ -117,7 +117,7 @@ def _pass_first_token(stock: Any, head: TaskHead) -> None:
 
 
 def _last_linear(stock: Any, head: TaskHead) -> nn.Linear:
-    """The layer that gives the logits."""
+    """The layer that computes the logits."""
     return [
         module
         for name, module in stock.named_modules()
@@ -126,7 +126,7 @@ def _last_linear(stock: Any, head: TaskHead) -> nn.Linear:
 
 
 def _describe(config: Any, spec: Any) -> None:
-    """Names of labels and the kind of problem, where transformers and its pipelines look."""
+    """Set label names and problem type where transformers and its pipelines look for them."""
     if hasattr(config, REMOVED):
         delattr(config, REMOVED)
     if spec.kind in ("classification", "multilabel", "tokens"):
@@ -144,11 +144,11 @@ def _describe(config: Any, spec: Any) -> None:
 
 
 def _fold_units(stock: Any, head: TaskHead, spec: Any) -> None:
-    """The head learnt standard units; the exported one answers in the task's own."""
+    """Rescale the head, which learnt standard units, to answer in the task's own units."""
     last = _last_linear(stock, head)
     if last.bias is None:
         raise InputError(
-            f"task '{spec.name}': {type(stock).__name__} has no bias to hold the mean of its "
+            f"task '{spec.name}': {type(stock).__name__} has no bias to store the mean of its "
             "values: export it --to onnx"
         )
     with torch.no_grad():
@@ -157,9 +157,9 @@ def _fold_units(stock: Any, head: TaskHead, spec: Any) -> None:
 
 
 def export_transformers(model: Any, task: str, folder: Path, *, zeroed: bool = False) -> None:
-    """A folder that `AutoModelFor...` and `pipeline` load.
+    """Write a folder that `AutoModelFor...` and `pipeline` load.
 
-    With `truncation=True` its tokenizer cuts texts where the model's own reading does.
+    With `truncation=True` its tokenizer cuts texts where the model itself does.
     """
     stock = stock_model(model, task, zeroed=zeroed)
     tokenizer = _own_tokenizer(model)
@@ -172,20 +172,20 @@ def export_transformers(model: Any, task: str, folder: Path, *, zeroed: bool = F
 
 
 def _own_tokenizer(model: Any) -> Any:
-    """A copy of the tokenizer that knows how long a text this model reads."""
+    """A copy of the tokenizer that knows the model's maximal length."""
     tokenizer = copy.deepcopy(model.tokenizer)
     tokenizer.model_max_length = model.settings.max_length
     tokenizer.backend_tokenizer.no_padding()
-    # For those who read tokenizer.json without transformers, which sets it anew at every call.
+    # For readers of tokenizer.json without transformers, which sets this at every call.
     tokenizer.backend_tokenizer.enable_truncation(model.settings.max_length)
     return tokenizer
 
 
 def _pad_with_a_token_of_its_own(stock: Any, tokenizer: Any) -> None:
-    """A stock decoder looks for its last token by the padding id, so no text may hold that id.
+    """Add a padding token if needed: a stock decoder finds its last token by the padding id.
 
-    OpenAI GPT has no padding token and borrows `<unk>`: give it one. Its embedding is never read,
-    since nothing attends to what follows a text.
+    No text may contain that id. OpenAI GPT has no padding token and borrows `<unk>`: give it one.
+    Its embedding is never read, since nothing attends to what follows a text.
     """
     if tokenizer.pad_token_id != tokenizer.unk_token_id:
         return
@@ -201,7 +201,7 @@ def _refuse_foreign(folder: Path) -> None:
 
 
 class _TaskAlone(nn.Module):
-    """Encoder and head of one task with plain tensors in and out."""
+    """Encoder and head of one task with plain tensors as inputs and outputs."""
 
     def __init__(self, model: Any, task: str) -> None:
         super().__init__()
@@ -224,10 +224,10 @@ class _TaskAlone(nn.Module):
 
 
 def export_onnx(model: Any, task: str, folder: Path) -> float:
-    """Write the graph and what it takes to use it; returns how far ONNX Runtime is from torch.
+    """Write the graph and its companion files; return ONNX Runtime's difference from torch.
 
-    `model.onnx`, the tokenizer, `brodmann.json` (the task, its labels in the order of the outputs,
-    the longest text) and the `config.json` that transformers' and Optimum's loaders look for.
+    Writes `model.onnx`, the tokenizer, `brodmann.json` (the task, its labels in the order of the
+    outputs, the longest text) and the `config.json` that transformers' and Optimum's loaders need.
     """
     try:
         import onnxruntime
@@ -265,9 +265,9 @@ def export_onnx(model: Any, task: str, folder: Path) -> float:
                 ours = alone(**inputs).numpy()
                 theirs = session.run(None, {k: v.numpy() for k, v in inputs.items()})[0]
                 furthest = max(furthest, float(np.abs(ours - theirs).max()))
-        except OSError:  # a full disk is no fault of the model's
+        except OSError:  # a full disk is not the model's fault
             raise
-        except Exception as error:  # exporter and runtime have no common error of their own
+        except Exception as error:  # exporter and runtime have no common error class
             reason = " ".join(str(error).split())[:200]
             raise InputError(f"task '{task}': ONNX cannot express or run it ({reason})") from error
         if not furthest <= CLOSE:
@@ -278,7 +278,7 @@ def export_onnx(model: Any, task: str, folder: Path) -> float:
 
 
 def _answer_key(model: Any, task: str, inputs: list[str]) -> dict[str, Any]:
-    """What the numbers of the graph mean."""
+    """The meaning of the graph's outputs."""
     spec = model.spec(task)
     return {
         "format": "brodmann onnx export",
@@ -302,7 +302,7 @@ def _answer_key(model: Any, task: str, inputs: list[str]) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _quiet_exporter() -> Iterator[None]:
-    """torch's exporter warns of packages it could use and of its own old ways."""
+    """Silence torch's exporter, which warns about optional packages and its own deprecations."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)

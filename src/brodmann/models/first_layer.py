@@ -1,4 +1,4 @@
-"""What the first layer of an encoder receives: texts before any layer has read them."""
+"""Inputs of an encoder's first layer: texts before any layer has read them."""
 
 import numpy as np
 import torch
@@ -24,7 +24,7 @@ def first_layer_inputs(
     batch_size: int = 64,
     seed: int = 0,
 ) -> Array:
-    """(row, size): the mean over the real tokens of every row of a draw of the task's examples."""
+    """(row, size): mean over the real tokens of every row, for sampled examples of the task."""
     places = drawn(len(task.splits[split]), examples, seed)
     encoded = model.encode(task.spec, [task.splits[split][int(place)] for place in places])
     layer = layers_of(model.encoder.backbone_of(task.name))[0]

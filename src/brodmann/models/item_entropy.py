@@ -1,4 +1,4 @@
-"""How sure a model is of its answers: the entropy of each, beside that of a uniform answer."""
+"""How certain a model is of its answers: the entropy of each, and that of a uniform answer."""
 
 import numpy as np
 import torch
@@ -20,9 +20,9 @@ def item_entropies(
     *,
     precision: str = "float32",
 ) -> tuple[Array, Array] | None:
-    """(H, H') of these items as the model is now, dropout off; None where answers have no entropy.
+    """(H, H') of these items with the current model, dropout off; None if answers have no entropy.
 
-    The model's mode is as before afterwards.
+    The model's mode is restored.
     """
     spec = model.spec(task)
     kind = KINDS[spec.kind]

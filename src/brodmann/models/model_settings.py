@@ -1,7 +1,7 @@
 """Settings of a model: `[model]` of a configuration, the keywords of `from_pretrained`, and the
-vocabularies that everything around a model shares.
+names that everything around a model shares.
 
-Imports no torch, so configurations load fast.
+Imports no torch, so that configurations load fast.
 """
 
 from dataclasses import dataclass
@@ -11,8 +11,8 @@ from pydantic import Field
 
 from brodmann.data.schema import Settings, Share
 
-SHORTEST = 8  # tokens: special ones and a few words
-OWN = "own"  # a resolved pooling: as the family's own head reads
+SHORTEST = 8  # tokens: the special ones and a few words
+OWN = "own"  # a resolved pooling: that of the family's own head
 
 Attention = Literal["eager", "sdpa", "flash_attention_2", "flex_attention"]
 Gates = Literal["trained", "mask"]
@@ -26,7 +26,7 @@ Start = Literal["random", "xavier"]
 GATES: tuple[str, ...] = get_args(Gates)
 NEW_HEADS: tuple[str, ...] = get_args(NewHead)
 PRECISIONS: tuple[str, ...] = get_args(Precision)
-STARTS: tuple[str, ...] = get_args(Start)  # of a new task, besides another task
+STARTS: tuple[str, ...] = get_args(Start)  # starts of a new task, besides another task
 
 USUAL_START: Start = "random"
 USUAL_HEAD: NewHead = "new"
@@ -44,11 +44,11 @@ class ModelSettings(Settings):
     )
     freeze: Literal["encoder"] | Share = Field(
         default=0.0,
-        description="share of the layers, from the bottom, that do not train; encoder: all of them",
+        description="share of the layers, from the bottom, to freeze; encoder: all of them",
     )
     output_heads: Literal["fitted"] | None = Field(
         default=None,
-        description='fitted to convergence instead of trained; needs freeze = "encoder"',
+        description='"fitted": fit to convergence instead of training; needs freeze = "encoder"',
     )
     max_length: Annotated[int, Field(ge=SHORTEST, le=10**9)] = Field(
         default=128, description="tokens per text; longer texts are cut or read in windows"
@@ -57,18 +57,20 @@ class ModelSettings(Settings):
         default=32, description="tokens that neighbouring windows of a long text share"
     )
     dropout: Annotated[float, Field(ge=0, lt=1)] | None = Field(
-        default=None, description="every dropout of the backbone; default: its own"
+        default=None, description="dropout everywhere in the backbone; default: its own"
     )
     attention: Attention | None = Field(
         default=None, description="implementation of attention; default: transformers' choice"
     )
-    gates: Gates | None = Field(default=None, description="on heads, saved with them")
+    gates: Gates | None = Field(
+        default=None, description="trained gates, or a mask, on attention heads"
+    )
     pooling: Pooling = Field(default="auto", description="the vector that represents a text")
 
 
 @dataclass
 class Blueprint:
-    """What it takes to build the same model again, besides its weights and tasks."""
+    """Everything needed to build the same model again, besides its weights and tasks."""
 
     backbone: str
     architecture: str
@@ -78,7 +80,7 @@ class Blueprint:
     attention: str | None
     freeze: float | str
     seed: int
-    gates: str = ""  # none: also in models that were saved before there were gates
+    gates: str = ""  # empty: none, as in models saved by earlier versions
     pooling: str = OWN  # resolved; older models read as their family's head does
 
     @classmethod

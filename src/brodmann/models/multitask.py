@@ -54,14 +54,14 @@ USUAL = ModelSettings()
 
 @dataclass
 class Outputs:
-    """Per part of the batch: logits, and one loss an item where the batch has labels."""
+    """Per part of the batch: logits, and one loss per item if the batch has labels."""
 
     logits: list[Tensor]
     losses: list[Tensor]
 
 
 class MultiTaskModel(AroundBackbones):
-    """One encoder, many tasks. Build it with `from_pretrained`."""
+    """One encoder for many tasks. Build it with `from_pretrained`."""
 
     def __init__(
         self, backbone: backbones.Backbone, specs: Sequence[TaskSpec], settings: Blueprint
@@ -106,12 +106,12 @@ class MultiTaskModel(AroundBackbones):
         pooling: str = USUAL.pooling,
         seed: int = 0,
     ) -> "MultiTaskModel":
-        """A new model for `tasks` on the backbone `name`, or a trained one from its folder.
+        """Build a model for `tasks` on the backbone `name`, or load a trained one from its folder.
 
-        `freeze` is "encoder" (nothing of the backbone trains: the output heads do, and modules that
-        an architecture adds) or the share of the layers, from the bottom, that do not train.
+        `freeze` is "encoder" (the backbone does not train: only the output heads and modules that
+        an architecture adds do) or the share of the layers, from the bottom, that do not train.
         `dropout` overrides the backbone's own. `gates` are "trained" with the model, or a "mask".
-        `pooling` chooses the vector that stands for a text: "auto", "pooler", "first" or "mean"
+        `pooling` chooses the vector that represents a text: "auto", "pooler", "first" or "mean"
         (`models/pooling.py`).
         """
         folder = Path(name)
@@ -158,15 +158,15 @@ class MultiTaskModel(AroundBackbones):
         max_length: int | None = None,
         seed: int = 0,
     ) -> "MultiTaskModel":
-        """A new model for other tasks: a copy of this one's encoder with new output heads.
+        """A new model for other tasks: a copy of this model's encoder with new output heads.
 
-        `encoder_of` says whose encoder, where every task has one of its own (`single`).
+        `encoder_of` names the task whose encoder to copy if every task has its own (`single`).
         """
         new: MultiTaskModel = model_for_tasks(self, tasks, encoder_of, max_length, seed)
         return new
 
     def switch_off(self, heads: Iterable[Head]) -> None:
-        """Switch heads off in the model itself: saved with it, and off through all training."""
+        """Switch heads off permanently: they are saved as off and stay off in training."""
         if self.gates is None:
             self.settings.gates = "mask"
             self.gates = gates_for(self.encoder, "mask")
@@ -174,7 +174,7 @@ class MultiTaskModel(AroundBackbones):
         self.gates.switch_off(heads)
 
     def head_of(self, task: str) -> TaskHead:
-        """The task's output head, its own or the one it shares."""
+        """The task's output head, its own or a shared one."""
         head = self.heads[module_key(self.spec(task).output_head)]
         assert isinstance(head, TaskHead)
         return head
@@ -182,11 +182,11 @@ class MultiTaskModel(AroundBackbones):
     def add_task(
         self, task: Task | TaskSpec, *, like: str = USUAL_START, head: str = USUAL_HEAD
     ) -> None:
-        """One more task for a trained model; everything it had stays as it is.
+        """Add a task to a trained model; everything else in the model stays unchanged.
 
-        `like` names the task whose own parameters (the row of the task embedding, under `ca_mtl`)
-        are copied, or is "random" or "xavier". `head` is "new", or "like" for a copy of that task's
-        output head, where it has the same form.
+        `like` names the task whose own parameters (for `ca_mtl`, the row of the task embedding) are
+        copied, or is "random" or "xavier". `head` is "new", or "like" for a copy of that task's
+        output head, if it has the same form.
         """
         spec = task.spec if isinstance(task, Task) else task
         new = head_for_new_task(self, spec, like, head)
@@ -197,10 +197,10 @@ class MultiTaskModel(AroundBackbones):
         self.settings.parameters = self.encoder.describe(self.settings.parameters)
         self.heads[key] = new.to(self.device)
         self.specs[spec.name] = spec
-        self.train(self.training)  # what is new is in the mode of the rest
+        self.train(self.training)  # new modules get the mode of the rest
 
     def train_only(self, *tasks: str) -> None:
-        """Freeze everything but what is these tasks' alone: their heads, and their own modules."""
+        """Freeze everything that does not belong to these tasks alone (heads and own modules)."""
         others = {spec.output_head for spec in self.specs.values() if spec.name not in tasks}
         own: list[nn.Parameter] = []
         for task in tasks:
@@ -221,7 +221,7 @@ class MultiTaskModel(AroundBackbones):
         return self.specs[task]
 
     def bare_models(self) -> list[Any]:
-        """The transformers models inside the encoder (one when they are shared)."""
+        """The transformers models inside the encoder (a single one if it is shared)."""
         return bare_models(self)
 
     def paths(self) -> list[Any]:
@@ -232,12 +232,12 @@ class MultiTaskModel(AroundBackbones):
         return ARCHITECTURES[self.settings.architecture]
 
     def enable_gradient_checkpointing(self) -> None:
-        """Compute activations twice instead of keeping them: less memory, more time."""
+        """Recompute activations instead of storing them: less memory, more time."""
         for inner in self.bare_models():
             enable_checkpointing(inner, {"use_reentrant": False, "context_fn": checkpoint_contexts})
 
     def encode(self, spec: TaskSpec, examples: Sequence[Example], *, cache: bool = True) -> Encoded:
-        """Examples as this model reads them."""
+        """Encode examples as this model reads them."""
         return encode_task(
             examples,
             spec,
@@ -248,7 +248,7 @@ class MultiTaskModel(AroundBackbones):
         )
 
     def states(self, inputs: dict[str, Tensor], parts: Sequence[Part]) -> list[Any]:
-        """What the encoder makes of every part, through the model's own gates."""
+        """The encoder's states for every part, through the model's own gates."""
         with through(self.encoder, self.gates):
             found: list[Any] = self.encoder(inputs, parts)
         return found
@@ -266,7 +266,7 @@ class MultiTaskModel(AroundBackbones):
         return Outputs(logits, losses)
 
     def read_off(self, part: Part, states: Any, inputs: dict[str, Tensor]) -> Tensor:
-        """One task's logits from its rows' states, one entry an item."""
+        """One task's logits from the states of its rows, one entry per item."""
         head = self.head_of(part.task)
         logits: Tensor = head(states, inputs)
         if head.form == "choice":
@@ -292,7 +292,7 @@ class MultiTaskModel(AroundBackbones):
     def predict(
         self, task: str, texts: Sequence[Any], *, batch_size: int = 32
     ) -> list[dict[str, Any]]:
-        """Answers of one task: labels with probabilities, values, spans or entities.
+        """Answer texts for one task: labels with probabilities, values, spans or entities.
 
         `texts` holds strings, pairs (tuples) or dicts with the task's columns.
         """
@@ -303,7 +303,7 @@ class MultiTaskModel(AroundBackbones):
     def predict_all(
         self, texts: Sequence[Any], *, batch_size: int = 32
     ) -> list[dict[str, dict[str, Any]]]:
-        """Every task that can read these inputs, in one pass where they share the encoder."""
+        """Answer texts for every task that can read them, in one pass if they share the encoder."""
         from brodmann.models.predicting import predict_all
 
         return predict_all(self, texts, batch_size=batch_size)
@@ -311,14 +311,12 @@ class MultiTaskModel(AroundBackbones):
     def save_pretrained(
         self, folder: str | Path, *, scores: Mapping[str, Mapping[str, float]] | None = None
     ) -> None:
-        """Write the whole folder at once; `scores` go into the model card."""
+        """Write the model folder, completely or not at all; `scores` appear in the model card."""
         from brodmann.models.card import model_card
 
         target = Path(folder)
         if target.is_dir() and any(target.iterdir()) and not is_model_folder(target):
-            raise InputError(
-                f"{target}: holds other files: save the model into a folder of its own"
-            )
+            raise InputError(f"{target}: contains other files: save the model to a new folder")
         with whole_folder(target) as temporary:
             write_tensors(temporary / "model.safetensors", self.state_dict(), {"format": "pt"})
             write_json(temporary / "config.json", self._description())

@@ -1,9 +1,9 @@
-"""The named parts of a model, each of which may have a learning rate of its own.
+"""The named parts of a model, each of which may have its own learning rate.
 
 Every model has `backbone` (the pretrained network) and `heads` (output heads), some have `gates`,
-and an architecture names what it adds: its `PARTS` maps prefixes of parameter names to parts, its
-`RATES` says how much faster than the rest a part should learn. What starts at zero or at random
-needs larger steps than what was pretrained.
+and an architecture names its own parts: `PARTS` maps prefixes of parameter names to parts, and
+`RATES` says how much faster than the rest a part should learn. Parts that start at zero or at
+random need larger steps than pretrained ones.
 """
 
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ def _part(name: str, own: Mapping[str, str]) -> str:
 def rates_of(
     model: Any, learning_rate: float, given: Mapping[str, float] | None = None
 ) -> dict[str, float]:
-    """The learning rate of every part that trains: as given, or a multiple of the common one."""
+    """The learning rate of every trained part: as given, or a multiple of the common one."""
     parts = parts_of(model)
     factors = {"gates": GATE_RATE, **model.encoder.RATES}
     for name in given or {}:

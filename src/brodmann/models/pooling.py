@@ -1,4 +1,4 @@
-r"""One vector per text: what the output head of a sequence task reads.
+r"""One vector per text: the input of a sequence task's output head.
 
 | pooling | the vector |
 |---|---|
@@ -25,11 +25,11 @@ from torch import Tensor, nn
 from brodmann.errors import InputError
 from brodmann.models.model_settings import OWN, Pooling
 
-UNTRAINED = "first"  # instead of an untrained pooler: scores like `mean`, and exports lossless
+UNTRAINED = "first"  # replaces an untrained pooler: scores like `mean`, exports without loss
 
 
 def resolve_pooling(asked: Pooling, backbone: nn.Module, *, reads_pooler: bool) -> str:
-    """`own`, `first` or `mean` for a backbone whose stock head does or does not read a pooler."""
+    """Resolve to `own`, `first` or `mean`, depending on whether the stock head reads a pooler."""
     if asked == "pooler" and not reads_pooler:
         family = getattr(backbone.config, "model_type", type(backbone).__name__)
         raise InputError(
@@ -55,7 +55,7 @@ def has_trained_pooler(backbone: nn.Module) -> bool:
 
 
 def is_causal(backbone: nn.Module) -> bool:
-    """Whether a token sees only those before it, found by reading two tokens."""
+    """Whether a token sees only those before it, tested by reading two tokens."""
     mode = backbone.training
     device = next(backbone.parameters()).device
     backbone.eval()
@@ -69,18 +69,18 @@ def is_causal(backbone: nn.Module) -> bool:
 
 
 def pooled(states: Any, mask: Tensor, pooling: str) -> Tensor:
-    """(row, width) from the encoder's states."""
+    """(row, width) vectors from the encoder's states."""
     last: Tensor = states.last_hidden_state
     if pooling == "first":
-        return last[:, 0].contiguous()  # stock heads for choices look at it with `view`
+        return last[:, 0].contiguous()  # stock heads for choices call `view` on it
     weights = mask[..., None].to(last.dtype)
     return (last * weights).sum(1) / weights.sum(1).clamp(min=1)
 
 
 def describe_pooling(pooling: str) -> str:
-    """What the head reads, in words for terminal, page and model card."""
+    """Describe what the head reads, for terminal, page and model card."""
     return {
-        OWN: "the family's own reading",
+        OWN: "the family's own vector",
         "first": "the state of the first token",
         "mean": "the mean of all tokens' states",
     }[pooling]

@@ -1,4 +1,4 @@
-"""Answers to new texts, in the form people expect: labels, values, spans, entities."""
+"""Answer new texts in the form people expect: labels, values, spans, entities."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -43,7 +43,7 @@ def predict_all(
             raise InputError(
                 f"input {place + 1}: no task of the model reads {text!r:.60}: {'; '.join(wanted)}"
             )
-    groups: dict[Any, dict[str, list[Example]]] = {}  # tasks that read the very same rows
+    groups: dict[Any, dict[str, list[Example]]] = {}  # tasks that read identical rows
     for name, places in asked.items():
         if places:
             spec = model.specs[name]
@@ -58,7 +58,7 @@ def predict_all(
 
 
 def _rows(spec: TaskSpec, examples: Sequence[Example]) -> tuple[Any, ...] | None:
-    """What the encoder reads for these examples; None where only this kind reads it so."""
+    """What the encoder reads for these examples; None if only this kind reads them this way."""
     if spec.kind in ("classification", "multilabel", "regression"):
         return tuple((example["text"], example.get("text_pair")) for example in examples)
     if spec.kind == "tokens":
@@ -70,9 +70,9 @@ def _rows(spec: TaskSpec, examples: Sequence[Example]) -> tuple[Any, ...] | None
 def _together(
     model: "MultiTaskModel", group: Mapping[str, list[Example]], batch_size: int
 ) -> dict[str, list[dict[str, Any]]]:
-    """Several tasks from one reading of the texts."""
+    """Answers of several tasks from one pass over the texts."""
     specs = [model.spec(name) for name in group]
-    # A long text has several windows for a token task; its first window is what the others read.
+    # A token task splits a long text into windows; the other tasks read the first one.
     reader = next((spec for spec in specs if spec.kind == "tokens"), specs[0])
     encoded = model.encode(reader, group[reader.name], cache=False)
     if len(specs) == 1:
@@ -128,7 +128,7 @@ def read_inputs(spec: TaskSpec, texts: Sequence[Any]) -> list[Example]:
 
 
 def as_list(texts: Any) -> list[Any]:
-    """Inputs from a list, a generator or a DataFrame (a row is an input)."""
+    """Inputs from a list, a generator or a DataFrame (one input per row)."""
     if isinstance(texts, str | Mapping):
         raise InputError(
             f"expected a list of inputs, found one {type(texts).__name__}: put it in [ ]"
@@ -142,7 +142,7 @@ def _roles(spec: TaskSpec) -> list[str]:
 
 
 def fits(spec: TaskSpec, text: Any) -> bool:
-    """Whether the input has what the task reads."""
+    """Whether the input has the columns that the task reads."""
     roles = _roles(spec)
     if isinstance(text, Mapping):
         try:
@@ -160,7 +160,7 @@ def fits(spec: TaskSpec, text: Any) -> bool:
 
 
 def in_shape(spec: TaskSpec, text: Any) -> Any:
-    """A row with the fields of the task's dataset as the task reads it; anything else unchanged."""
+    """Convert a row with the dataset's fields to the task's; leave anything else unchanged."""
     if not spec.shape or not isinstance(text, Mapping):
         return text
     try:
@@ -177,7 +177,7 @@ def _has(text: Mapping[str, Any], column: str | list[str], role: str) -> bool:
 
 
 def expected_input(spec: TaskSpec) -> str:
-    """How to ask this task, for messages."""
+    """Describe the input that a task expects, for messages."""
     roles = _roles(spec)
     columns = [spec.columns[role] for role in roles]
     named = ", ".join(c if isinstance(c, str) else " + ".join(c) for c in columns)

@@ -1,4 +1,4 @@
-"""Sentences as a task's encoder represents them: the mean of its last layer over real tokens."""
+"""Sentence representations of a task's encoder: the mean of its last layer over real tokens."""
 
 from collections.abc import Sequence
 
@@ -18,7 +18,7 @@ from brodmann.models.multitask import MultiTaskModel
 def sentence_representations(
     model: MultiTaskModel, task: str, texts: Sequence[str], *, batch_size: int = 64
 ) -> Array:
-    """(text, size) by the path or encoder of `task`; the model's mode is as before afterwards."""
+    """(text, size) from the path or encoder of `task`; the model's mode is restored."""
     model.spec(task)
     if not texts:
         raise InputError("representations: no texts")

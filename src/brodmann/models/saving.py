@@ -1,4 +1,4 @@
-"""Trained models on disk: whether a folder holds one, reading and writing it, telling two apart."""
+"""Trained models on disk: recognise, read, write and compare them."""
 
 import contextlib
 import hashlib
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from brodmann.models.multitask import MultiTaskModel
 
 FORMAT = "brodmann multi-task model"
-FILES = ("config.json", "model.safetensors", "tokenizer.json")  # that every saved model has
+FILES = ("config.json", "model.safetensors", "tokenizer.json")  # files that every saved model has
 
 
 def load_model(cls: type["MultiTaskModel"], folder: Path) -> "MultiTaskModel":
-    """A model as `save_pretrained` wrote it."""
+    """Load a model that `save_pretrained` wrote."""
     from safetensors.torch import load_file
     from transformers import AutoConfig, AutoTokenizer
 
@@ -57,9 +57,9 @@ def load_model(cls: type["MultiTaskModel"], folder: Path) -> "MultiTaskModel":
         loaded = backbones.Backbone(settings.backbone, bare, tokenizer)
         model = cls(loaded, specs, replace(settings))
         model.load_state_dict(load_file(folder / "model.safetensors"))
-    except ImportError as error:  # an implementation of attention that is not installed here
+    except ImportError as error:  # the attention implementation is not installed
         raise InputError(f"{folder}: {reason_of(error)}") from error
-    except Exception as error:  # transformers, tokenizers and safetensors have no error in common
+    except Exception as error:  # transformers, tokenizers and safetensors share no error class
         if asks_for_code(error):
             raise InputError(f"{folder}: {NO_CODE}") from error
         raise InputError(f"{folder / part}: damaged or missing ({reason_of(error)})") from error
@@ -67,7 +67,7 @@ def load_model(cls: type["MultiTaskModel"], folder: Path) -> "MultiTaskModel":
 
 
 def _check_whole(folder: Path) -> None:
-    """Every file as it was saved; a model of before there were checksums is taken as it is."""
+    """Raise InputError if a file was changed; older models without checksums are accepted."""
     if not (folder / CHECKSUMS).is_file():
         return
     found = damage_in(folder, FILES)
@@ -80,7 +80,7 @@ def _check_whole(folder: Path) -> None:
 
 
 def _check_attention(name: str | None) -> None:
-    """transformers takes a name with a slash for code on the hub, and runs it."""
+    """Raise InputError for a name with a slash: transformers would run code from the hub."""
     if name is not None and "/" in name:
         raise InputError(f"attention = '{name}' is code from the hub, which Brodmann never runs")
 
@@ -88,12 +88,12 @@ def _check_attention(name: str | None) -> None:
 def write_tensors(
     path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None
 ) -> None:
-    """From where they lie, without a copy: the moments of a large model may not fit twice."""
+    """Write tensors without copying them: the moments of a large model may not fit twice."""
     from safetensors.torch import save_file
 
     with whole_file(path) as temporary:
         temporary.touch()
-        mode = temporary.stat().st_mode  # as any file here: safetensors' are for their owner alone
+        mode = temporary.stat().st_mode  # usual permissions: safetensors allows the owner only
         with system_errors():
             save_file({k: v.contiguous() for k, v in tensors.items()}, temporary, metadata)
         temporary.chmod(mode)
@@ -101,24 +101,24 @@ def write_tensors(
 
 @contextlib.contextmanager
 def system_errors() -> Iterator[None]:
-    """Raise the system's error (a full disk) where a library only has it in its words."""
+    """Raise the system's error (a full disk) if a library only quotes it in its message."""
     try:
         yield
-    except Exception as error:  # safetensors has one of its own, tokenizers raises a bare one
+    except Exception as error:  # safetensors has its own class, tokenizers a bare one
         if (number := re.search(r"\(os error (\d+)\)", str(error))) is None:
             raise
         raise OSError(int(number[1]), os.strerror(int(number[1]))) from error
 
 
 def write_tokenizer(tokenizer: Any, folder: Path) -> None:
-    """The tokenizer's files, without what the last call has left in it."""
+    """Write the tokenizer's files, without settings that the last call left in it."""
     forget_last_call(tokenizer)
     with system_errors():
         tokenizer.save_pretrained(folder)
 
 
 def weights_digest(state: Mapping[str, Tensor]) -> str:
-    """A model that was trained again is another one."""
+    """Digest of the weights: a model that was trained again has another one."""
     found = hashlib.sha256()
     for name, value in sorted(state.items()):
         found.update(name.encode())
@@ -134,7 +134,7 @@ def is_model_folder(folder: Path) -> bool:
 
 
 def model_damage(folder: Path) -> str | None:
-    """What is missing or cut short in a model folder; None where every file is whole."""
+    """What is missing or truncated in a model folder; None if every file is intact."""
     if not (folder / "config.json").is_file():
         return "config.json is missing"
     if not is_model_folder(folder):
@@ -146,7 +146,7 @@ def model_damage(folder: Path) -> str | None:
 
 
 def _cut_short(path: Path) -> str | None:
-    """Whether a safetensors file is as long as its header says; reads no weights."""
+    """Why a safetensors file does not have the length of its header, or None; reads no weights."""
     size = path.stat().st_size
     with open(path, "rb") as file:
         length = int.from_bytes(file.read(8), "little")

@@ -1,4 +1,4 @@
-"""The loss of a stock transformers model on its own labels, one a row instead of the mean."""
+"""The loss of a stock transformers model on its own labels, one per row instead of the mean."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from brodmann.errors import InputError
 
 
 def stock_loss(outputs: Any, batch: Any, config: Any = None) -> Tensor:
-    """Classification, regression, several labels, tokens, choices, spans, language modelling."""
+    """One loss per row, for every kind of head, from classification to language modelling."""
     if "start_positions" in batch:
         both = (
             (outputs.start_logits, batch["start_positions"]),
@@ -19,7 +19,7 @@ def stock_loss(outputs: Any, batch: Any, config: Any = None) -> Tensor:
         return (first + last) / 2
     if "labels" not in batch or "logits" not in outputs:
         raise InputError(
-            "batches hold no labels: add them, or give loss=(outputs, batch) → one loss a row"
+            "batches hold no labels: add them, or give loss=(outputs, batch) → one loss per row"
         )
     logits: Tensor = outputs.logits.float()
     labels: Tensor = batch["labels"]
@@ -32,7 +32,7 @@ def stock_loss(outputs: Any, batch: Any, config: Any = None) -> Tensor:
 
 
 def _sequence_loss(logits: Tensor, labels: Tensor, problem: str | None) -> Tensor:
-    """What transformers takes the problem for, when the configuration does not say."""
+    """Loss of the problem type that transformers infers if the configuration names none."""
     if problem is None:
         if logits.shape[1] == 1:
             problem = "regression"
@@ -47,7 +47,7 @@ def _sequence_loss(logits: Tensor, labels: Tensor, problem: str | None) -> Tenso
 
 
 def _place_loss(logits: Tensor, places: Tensor) -> Tensor:
-    """A place beyond the text does not count."""
+    """Loss of a position; a position beyond the text does not count."""
     beyond = logits.shape[1]
     return functional.cross_entropy(
         logits.float(), places.clamp(0, beyond), ignore_index=beyond, reduction="none"

@@ -1,6 +1,6 @@
-"""Output heads: each is the family's own, taken from transformers, without its encoder.
+"""Output heads: each is the family's own head from transformers, without its encoder.
 
-A head is the family's `AutoModelFor...` with the encoder replaced by a place-holder that hands over
+A head is the family's `AutoModelFor...` with the encoder replaced by a placeholder that returns
 states already computed. So every family has exactly the head its users know (RoBERTa's has a dense
 layer, ModernBERT's a norm, a decoder reads the last real token), and an export loses nothing.
 """
@@ -23,12 +23,12 @@ from brodmann.models.pooling import pooled
 
 
 def module_key(task: str) -> str:
-    """A task's key in a ModuleDict: a bare name may be that of a method ("type", "train")."""
+    """A task's key in a ModuleDict: a bare name could be that of a method ("type", "train")."""
     return f"task:{task}"
 
 
 class EncoderStates(nn.Module):
-    """Stands where the encoder was: returns the states it was given for the length of one call."""
+    """A placeholder for the encoder that returns the states it was given during one call."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -64,7 +64,7 @@ class TaskHead(nn.Module):
             ids, mask = ids[:, :1], torch.ones_like(mask[:, :1])
         ids = _padding_marked(ids, mask, self.stock.config)
         if self.form == "choice" and "MultipleChoice" in type(self.stock).__name__:
-            ids, mask = ids[:, None], mask[:, None]  # one choice a row; we put them together
+            ids, mask = ids[:, None], mask[:, None]  # one choice per row; `by_item` joins them
         place.states = states
         try:
             output = self.stock(input_ids=ids, attention_mask=mask)
@@ -77,11 +77,11 @@ class TaskHead(nn.Module):
 
 
 def _padding_marked(ids: Tensor, mask: Tensor, config: Any) -> Tensor:
-    """Ids for a stock head, whose encoder has read the real ones already.
+    """Ids for a stock head, whose encoder has already read the real ones.
 
     A decoder's head takes the last token whose id is not the padding id. That id may also be a
-    text's own token (OpenAI GPT pads with `<unk>`, GPT-2 with `<|endoftext|>`), so the ids say no
-    more than which tokens are real, by the attention mask.
+    text's own token (OpenAI GPT pads with `<unk>`, GPT-2 with `<|endoftext|>`), so these ids only
+    mark which tokens are real, by the attention mask.
     """
     padding = config.get_text_config().pad_token_id
     if padding is None:
@@ -95,7 +95,7 @@ def new_head(config: Any, spec: TaskSpec, seed: int, pooling: str) -> TaskHead:
 
 
 def reads_pooler(config: Any) -> bool:
-    """Whether the family's classifier reads the pooler's output: asked of the classifier itself."""
+    """Whether the family's classifier reads the pooler's output, tested on the classifier."""
     head = TaskHead(config, "sequence", 2, seed=0).eval()
     if head.slot is None:
         return False
@@ -116,7 +116,7 @@ def same_form(one: TaskSpec, other: TaskSpec) -> bool:
 
 
 def check_shared(specs: Iterable[TaskSpec]) -> None:
-    """Tasks that share an output head must mean the same by its outputs."""
+    """Raise InputError unless tasks that share an output head have the same labels and kind."""
     first: dict[str, TaskSpec] = {}
     for spec in specs:
         known = first.setdefault(spec.output_head, spec)
@@ -144,7 +144,7 @@ def _stock_head(config: Any, form: str, outputs: int, seed: int) -> tuple[nn.Mod
     }
     stock_class = classes[form]
     if form == "choice" and type(config) not in stock_class._model_mapping:
-        stock_class = classes["sequence"]  # one number a choice is a classification with one output
+        stock_class = classes["sequence"]  # one number per choice: classification with one output
     with quiet(), torch.random.fork_rng():
         torch.manual_seed(seed)
         if type(config) not in stock_class._model_mapping:
@@ -154,7 +154,7 @@ def _stock_head(config: Any, form: str, outputs: int, seed: int) -> tuple[nn.Mod
             nn.init.normal_(linear.weight, std=getattr(config, "initializer_range", 0.02))
             nn.init.zeros_(linear.bias)
             return nn.Sequential(nn.Dropout(dropout), linear), None
-        with torch.device("meta"):  # the encoder inside is never given memory
+        with torch.device("meta"):  # no memory for the encoder inside
             stock = stock_class.from_config(config, trust_remote_code=False)
         slot = str(stock.base_model_prefix)
         setattr(stock, slot, EncoderStates())
@@ -165,7 +165,7 @@ def _stock_head(config: Any, form: str, outputs: int, seed: int) -> tuple[nn.Mod
 
 
 def by_item(logits: Tensor, part: Part) -> Tensor:
-    """(row,) → (item, choice); an item with fewer choices is filled with the lowest number."""
+    """(row,) → (item, choice); missing choices get the lowest number."""
     counts = torch.as_tensor(part.rows_per_item, device=logits.device)
     width = int(part.rows_per_item.max())
     filled = logits.new_full((len(counts), width), torch.finfo(logits.dtype).min)

@@ -1,4 +1,4 @@
-"""Plans of the papers' recipes at either scale: counted, without data, weights or hub."""
+"""Plan the papers' recipes at either scale: counted, without data, weights or hub."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -20,12 +20,12 @@ from brodmann.training.events import Report
 
 
 def recipes_named(name: str) -> list[Recipe]:
-    """One recipe, that of a table or figure (as far as it takes it), or all of a paper."""
+    """One recipe, that of a table or figure, or all of a paper."""
     of_paper = [
         recipe
         for recipe in recipes()
         if recipe.paper.lower() == name.lower()
-        and (recipe.at_paper_scale or recipe.needs)  # some are ours alone, on generated text
+        and (recipe.at_paper_scale or recipe.needs)  # some are only ours, on generated text
     ]
     if of_paper:
         return of_paper
@@ -41,7 +41,7 @@ def recipes_named(name: str) -> list[Recipe]:
 
 
 def _from_data(recipe: Recipe) -> bool:
-    """Whether it takes no training at all."""
+    """Whether the recipe needs no training at all."""
     related = bool(recipe.relate) and not takes_training(recipe.relate)
     return recipe.statistics or related
 
@@ -55,11 +55,11 @@ def measure_recipe(
     overrides: list[str],
     speed: float | None,
 ) -> dict[str, Any]:
-    """The recipe's plan from some of its steps, taken here with its data; once it has run, what it
-    took beside it."""
+    """Plan a recipe from some of its steps, taken here with its data; once it has run, add what it
+    took."""
     check_needs(recipe, scale, output)
     if _from_data(recipe):
-        raise InputError(f"{recipe.name}: computed from the data, there is nothing to plan")
+        raise InputError(f"{recipe.name}: it is computed from the data: there is nothing to plan")
     config, base = configured(recipe, scale, output, overrides)
     if "pairs" in recipe.relate:
         config = pairs_grid(config, config.given_tasks())
@@ -69,7 +69,7 @@ def measure_recipe(
 def estimate_recipes(
     names: list[Recipe], report: Report, *, scale: str, speed: float | None
 ) -> dict[str, Any]:
-    """What the recipes would take, by counting alone; a cell that two grids share counts once."""
+    """Estimate recipes by counting alone; a cell that two grids share counts once."""
     check_speed(speed)
     known: set[str] = set()
     rows: list[dict[str, Any]] = []
@@ -136,5 +136,5 @@ def _counted(recipe: Recipe, config: Config, scale: str) -> Counted:
 
 
 def _start_of(recipe: Recipe, scale: str) -> Config:
-    """The recipe whose models it starts from."""
+    """The configuration of the recipe whose models this one starts from."""
     return configured(find(recipe.needs[0])[0], scale, Path("runs"), [])[0]

@@ -1,5 +1,5 @@
-"""Recipes that ask how tasks relate (by their data, by trainings of pairs, or between encoders), or
-only what the tasks and models are."""
+"""Recipes about how tasks relate (by their data, by pair trainings, or between encoders), and
+recipes that only describe tasks and models."""
 
 from collections.abc import Collection
 from pathlib import Path
@@ -17,7 +17,7 @@ from brodmann.training.events import Report
 
 
 def takes_training(ways: Collection[str]) -> bool:
-    """Whether relating tasks in these ways takes trainings, or the data alone."""
+    """Whether these relations need trainings, or the data alone."""
     return any(RELATIONS[by].of != "data" for by in ways)
 
 
@@ -29,7 +29,7 @@ def related(
     ways: tuple[str, ...],
     cache: TaskCache,
 ) -> dict[str, Any]:
-    """By their data or by trainings of pairs; or between encoders that are trained first."""
+    """Relate tasks by their data or by pair trainings; or between encoders trained first."""
     from brodmann.pipeline.evaluate import evaluate
     from brodmann.pipeline.relate import relate
     from brodmann.pipeline.train import tasks_of, train
@@ -49,7 +49,7 @@ def related(
     if "dse" in ways:
         found["joint"] = done_cells(Path(config.output) / f"five-tasks{suffix}")
         dual = Path(config.output) / f"pairs{suffix}"
-        if (dual / "grid.json").is_file():  # `brodmann reproduce pairs` was here
+        if (dual / "grid.json").is_file():  # `brodmann reproduce pairs` has run
             found["dual"] = done_cells(dual)
     for by in ways:
         if RELATIONS[by].of == "trainings":
@@ -64,7 +64,7 @@ def related(
             found[by] = relate(config, base, report, by=by, cache=cache)
     if "pairs" in ways:
         pairs = read_json(Path(config.output) / f"{config.name}-pairs" / "grid.json")
-        found["cells"] = pairs["cells"]  # which tasks were hardly learnt
+        found["cells"] = pairs["cells"]  # to find hardly learnt tasks
         tasks = tasks_of(config, base, cache)
         found["attention"] = _attention_maps(config, tasks, found["pairs"], recipe.attention)
     return found
@@ -73,7 +73,7 @@ def related(
 def statistics_of(
     recipe: Recipe, config: Config, base: Path, views: Collection[View], cache: TaskCache
 ) -> dict[str, Any]:
-    """What the datasets hold and how large the models are, for the views that show it."""
+    """Statistics of the datasets and sizes of the models, for the views that show them."""
     from brodmann.data.tasks import TaskSpec
     from brodmann.models.backbone.sizes import Shape, encoder_counts
     from brodmann.pipeline.train import tasks_of
@@ -99,7 +99,7 @@ def statistics_of(
 
 
 def _measured_on_a_corpus(config: Config, by: str) -> dict[str, Any] | None:
-    """What `brodmann relate RUN --by … --corpus FILE` has left: the user's choice stays."""
+    """The result of `brodmann relate RUN --by … --corpus FILE`, if the user has run it."""
     file = config.folder / RELATIONS[by].file
     known = read_json(file) if file.is_file() else {}
     return known if "corpus" in known.get(by, {}) else None
@@ -108,9 +108,11 @@ def _measured_on_a_corpus(config: Config, by: str) -> dict[str, Any] | None:
 def _attention_maps(
     config: Config, tasks: list[Task], pairs: dict[str, Any], named: dict[str, list[str]]
 ) -> dict[str, Any]:
-    """Of a helpful and a harmful pair: every head's maps in the task's own model and in the pair's,
-    by their mean cosine. They are those `named`, where their tasks are here, or else the pairs that
-    help and harm most."""
+    """Compare every head's maps in the task's own model and in the pair's, by their mean cosine.
+
+    One helpful and one harmful pair are compared: those `named`, if their tasks are here, or else
+    the pairs that help and harm most.
+    """
     from brodmann.models.heads.attention_maps import attention_map_similarity
     from brodmann.models.multitask import MultiTaskModel
 

@@ -1,4 +1,4 @@
-"""Run a recipe and set what comes out beside the paper's numbers."""
+"""Run a recipe and compare its results with the paper's numbers."""
 
 import tomllib
 from pathlib import Path
@@ -46,10 +46,10 @@ def reproduce(
     engine: Engine | None = None,
     retries: int = 0,
 ) -> list[dict[str, Any]]:
-    """Run the experiment of a table or figure (what is there is not done again), then its views.
+    """Run the experiment of a table or figure (finished parts are skipped), then write its views.
 
     `limit` cuts every split of every task, to try a recipe out. `engine` runs the cells of its grid
-    elsewhere; those that fail are tried again so many times.
+    elsewhere; failed cells are retried `retries` times.
     """
     one_process("reproduce", trains=True)
     recipe, views = find(name)
@@ -57,7 +57,7 @@ def reproduce(
         overrides = [*overrides, *limits(recipe, scale, output, overrides, limit)]
     config, base = configured(recipe, scale, output, overrides)
     if engine is not None and config.grid is None:
-        raise InputError(f"--engine ray is for grids: {recipe.name} is none, it runs in order")
+        raise InputError(f"--engine ray only runs grids: {recipe.name} is not a grid: leave it out")
     changed_starts = check_needs(recipe, scale, output)
     views = _that_can_be_made(views, config, report)
     given = any(override.startswith("data_dir=") for override in overrides)
@@ -93,7 +93,7 @@ def reproduce(
         report("reproduced", {"blocks": as_blocks(document), "file": file.with_suffix(".md")})
         documents.append(document)
     if failed:
-        raise RunError(f"{recipe.name}: {len(failed)} runs failed, the tables are without them")
+        raise RunError(f"{recipe.name}: {len(failed)} runs failed and are missing from the tables")
     return documents
 
 
@@ -106,7 +106,7 @@ def _failed_runs(recipe: Recipe, found: dict[str, Any]) -> list[str]:
 
 
 def _write_view(document: dict[str, Any], file: Path, view: View) -> None:
-    """One table or figure: the numbers, the table beside the paper's, the figure."""
+    """Write one table or figure: the numbers, the comparison with the paper, the figure."""
     from brodmann.reporting.figures import save
     from brodmann.reporting.view_figures import draw_view
 
@@ -119,15 +119,17 @@ def _write_view(document: dict[str, Any], file: Path, view: View) -> None:
 
 
 def limits(recipe: Recipe, scale: str, output: Path, overrides: list[str], limit: int) -> list[str]:
-    """What cuts the recipe's tasks (or those given instead of them)."""
+    """Overrides that cut the recipe's tasks (or those given instead of them)."""
     tasks = configured(recipe, scale, output, overrides)[0].tasks
     cut = f"{{ train = {limit}, validation = {limit}, test = {limit} }}"
     return [f"tasks.{place}.limit={cut}" for place in range(len(tasks))]
 
 
 def _read_data(config: Config, base: Path, cache: TaskCache, *, given: bool) -> list[str]:
-    """Where the data here are fewer than the official ones: it belongs to the table. Datasets by
-    name need a folder or the hub: better said now than by every run."""
+    """Read the data first; return notes where they are fewer than the official ones.
+
+    Datasets by name need a folder or the hub: fail here rather than in every run.
+    """
     from brodmann.pipeline.train import tasks_of
 
     try:
@@ -138,8 +140,8 @@ def _read_data(config: Config, base: Path, cache: TaskCache, *, given: bool) -> 
 
 
 def check_needs(recipe: Recipe, scale: str, output: Path) -> list[str]:
-    """What the recipe starts from must be there; where it was made with changed settings, that is a
-    change of this recipe too."""
+    """Raise InputError if the recipe's starts are missing; return notes on starts that were made
+    with other settings, which change this recipe, too."""
     changed = []
     for needed in recipe.starts_from(scale):
         settings = configured(find(needed)[0], scale, output, [])[0]
@@ -152,16 +154,16 @@ def check_needs(recipe: Recipe, scale: str, output: Path) -> list[str]:
 
 
 def _is_the_recipes_own(config: Config) -> bool:
-    """Whether what is there was run with the recipe's own settings."""
+    """Whether the existing results were run with the recipe's own settings."""
     expected = {one.fingerprint() for one in study_of(config).runs(config).values()}
-    if config.grid is not None:  # whose runs are kept with those of all grids
+    if config.grid is not None:  # all grids keep their runs together
         return {cell["fingerprint"] for cell in done_cells(config.folder)} <= expected
     paths = config.folder.glob("**/provenance.json")
     return all(read_json(path).get("fingerprint") in expected for path in paths)
 
 
 def _that_can_be_made(views: list[View], config: Config, report: Report) -> list[View]:
-    """Figure 3 of Li et al. needs brain data: better said before anything is trained."""
+    """The views that can be drawn: Figure 3 of Li et al. needs brain data, so note that first."""
     measured = config.folder / "similarity.json"
     if measured.is_file() and "cnm" in read_json(measured):
         return views
@@ -182,14 +184,14 @@ def _runs_of_view(view: View, runs: dict[str, str]) -> dict[str, str]:
 
 
 def ways_of(recipe: Recipe, views: list[View]) -> tuple[str, ...]:
-    """Of relating tasks, those that these views show; the others may take trainings."""
+    """The relations that these views show; others might need trainings."""
     if any(not view.relate for view in views):
         return recipe.relate
     return tuple(by for by in recipe.relate if any(by in view.relate for view in views))
 
 
 def undefined_runs(found: dict[str, Any]) -> dict[str, str]:
-    """Run → why its D is undefined: cells of a grid, or runs of a comparison."""
+    """Why D is undefined, by run: cells of a grid, or runs of a comparison."""
     why = {
         cell["label"]: reasons(cell["dissociation"]["undefined"])
         for cell in [*found.get("cells", []), *found.get("joint", []), *found.get("dual", [])]
@@ -203,7 +205,7 @@ def undefined_runs(found: dict[str, Any]) -> dict[str, str]:
 
 
 def changes_of(overrides: list[str]) -> list[str]:
-    """What makes it another experiment than the recipe's."""
+    """Overrides that make the experiment differ from the recipe."""
     harmless = ("data_dir=", "threads=")
     return [override for override in overrides if not override.startswith(harmless)]
 
@@ -228,15 +230,17 @@ def configured(
     for override in overrides:
         key = override.partition("=")[0]
         if key == "output":
-            raise InputError(f"--set {override}: tables and runs go to --output FOLDER")
+            raise InputError(
+                f"--set {override}: cannot be changed: choose the folder with --output FOLDER"
+            )
         if key.partition(".")[0] == "recipe":
-            raise InputError(f"--set {override}: what a recipe says of itself cannot be changed")
+            raise InputError(f"--set {override}: the [recipe] table cannot be changed")
         apply_override(values, override)
     return checked_config(values, f"recipe {recipe.name}", Path.cwd())
 
 
 def _starts_there(values: dict[str, Any], output: Path, suffix: str) -> None:
-    """Recipes name the runs they start from as runs/NAME/…: of this output and scale."""
+    """Point the starts that recipes name as runs/NAME/… to this output and scale."""
 
     def moved(start: str) -> str:
         _, name, *rest = Path(start).parts
@@ -248,7 +252,7 @@ def _starts_there(values: dict[str, Any], output: Path, suffix: str) -> None:
 
 
 def titles_of(recipe: Recipe, scale: str, output: Path) -> dict[str, str]:
-    """The recipe's own words for the cases of its grid; cases of somebody else's have none."""
+    """The recipe's titles for the cases of its grid; other cases have none."""
     others = scale == "paper" and recipe.titles_at_paper_scale
     titles = recipe.titles_at_paper_scale if others else recipe.titles
     if not titles:
@@ -259,7 +263,7 @@ def titles_of(recipe: Recipe, scale: str, output: Path) -> dict[str, str]:
 
 
 def benchmarks_of(config: Config) -> dict[str, list[str]]:
-    """Tasks by the collection that the catalogue has them in; a recipe with one has no need."""
+    """Tasks by their collection in the catalogue; empty for a single collection."""
     found: dict[str, list[str]] = {}
     for task in config.tasks:
         use = task if isinstance(task, str) else task.use or ""
@@ -271,7 +275,7 @@ def benchmarks_of(config: Config) -> dict[str, list[str]]:
 def runs_of(
     recipe: Recipe, config: Config, scale: str, found: dict[str, Any], ways: tuple[str, ...]
 ) -> dict[str, str]:
-    """The runs that the numbers come from, each with the fingerprint of its configuration."""
+    """The runs behind the numbers, each with the fingerprint of its configuration."""
     runs: dict[str, str] = {}
     if recipe.statistics or (ways and not takes_training(ways)):
         return runs  # from the data alone
@@ -286,7 +290,7 @@ def runs_of(
     for needed in recipe.starts_from(scale):
         other = find(needed)[0]
         settings = configured(other, scale, Path(config.output), [])[0]
-        if settings.grid is not None:  # whose runs stand with those of all grids
+        if settings.grid is not None:  # all grids keep their runs together
             cells = done_cells(settings.folder)
             runs |= {f"{needed}: {cell['label']}": cell["fingerprint"] for cell in cells}
         starts = config.transfer.starts.values() if config.transfer is not None else ()
@@ -307,7 +311,7 @@ def run_recipe(
     cache: TaskCache,
     options: dict[str, Any],
 ) -> dict[str, Any]:
-    """By the command that its configuration is for, with its options; what that command gives."""
+    """Run a recipe by the command of its configuration and return that command's result."""
     if recipe.statistics:
         return statistics_of(recipe, config, base, views, cache)
     if recipe.relate:

@@ -1,5 +1,7 @@
-"""What is written of a reproduced table or figure: our numbers beside the paper's, what was
-changed, which runs they come from; and the list of all with their state."""
+"""Write a reproduced table or figure: our numbers beside the paper's, changes, and source runs.
+
+Also lists all tables and figures with their state.
+"""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -25,14 +27,14 @@ TWO_SIDED = "p is that of the difference to multi, by the two-sided test of `bro
 
 @dataclass(frozen=True)
 class Origin:
-    """Where the numbers of a recipe come from: what all of its views have in common."""
+    """Origin of a recipe's numbers, shared by all of its views."""
 
     scale: str
     configuration: dict[str, Any]
     machine: dict[str, Any]
-    changes: list[str]  # settings that are not the recipe's
+    changes: list[str]  # settings that differ from the recipe's
     failed: list[str]  # runs
-    data: list[str]  # where there are fewer than the official ones
+    data: list[str]  # datasets with fewer rows than the official ones
 
 
 def described(
@@ -47,8 +49,8 @@ def described(
 ) -> dict[str, Any]:
     """Our numbers, the paper's, their differences, and where ours come from.
 
-    `runs` is each one's fingerprint; `weak` are the tasks that were hardly learnt, with in how many
-    of the runs; `undefined` are the runs without a D, each with the reason.
+    `runs` maps runs to fingerprints; `weak` maps hardly learnt tasks to the number of runs;
+    `undefined` maps runs without a D to the reason.
     """
     differences: Numbers = {}
     for row, columns in view.paper.items():
@@ -77,8 +79,10 @@ def described(
 
 
 def hardly_learnt(found: dict[str, Any], arm: str = "") -> dict[str, str]:
-    """task → in how many of the runs it is near an answer without reading: what is said of such a
-    task's heads, or of a way of training it, means little."""
+    """Number of runs in which a task scores near an answer without reading, by task.
+
+    Findings about such a task's heads, or about a way of training it, mean little.
+    """
     splits = [c["splits"]["validation"] for c in found.get("cells", []) if c["state"] == "done"]
     for name, runs in found.get("splits", {}).items():
         if name == arm or not arm:
@@ -122,7 +126,7 @@ def as_markdown(document: dict[str, Any]) -> str:
 
 
 def as_blocks(document: Mapping[str, Any]) -> list[Block]:
-    """The same table for whoever watches: our numbers, the paper's in brackets."""
+    """The same table as blocks for the terminal: our numbers, the paper's in brackets."""
     view = document["view"]
     columns, rows = shown_cells(document)
     words = (
@@ -136,7 +140,7 @@ def as_blocks(document: Mapping[str, Any]) -> list[Block]:
 
 
 def shown_cells(document: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
-    """The columns with what is above the rows' names, and every row with its name."""
+    """The columns, with the corner above the row names first, and every row with its name."""
     view, ours = document["view"], document["ours"]
     columns = shown_columns(document)
     rows = [
@@ -150,7 +154,7 @@ def shown_cells(document: Mapping[str, Any]) -> tuple[list[str], list[list[str]]
 
 
 def remarks(document: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """What to know of the numbers: (what counts most of it, the rest)."""
+    """Remarks on the numbers, each as (emphasised words, the rest)."""
     view = document["view"]
     found = []
     if document["changes"]:
@@ -169,12 +173,12 @@ def remarks(document: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def corner(view: Mapping[str, Any]) -> str:
-    """Above the rows' names and before the columns': what both are."""
+    """The corner of a table: what its rows and columns are."""
     return "{} ↓ {} →".format(*view["sides"]) if view["sides"] else ""
 
 
 def beside(mine: float | None, theirs: float | None) -> str:
-    """Our number, and in brackets the paper's and how far ours is from it."""
+    """Our number, and in brackets the paper's and the difference."""
     first = NOTHING if mine is None else number(mine)
     if theirs is None:
         return first
@@ -183,7 +187,7 @@ def beside(mine: float | None, theirs: float | None) -> str:
 
 
 def shown_columns(document: Mapping[str, Any]) -> list[str]:
-    """Columns in their order; spreads and p-values stand in the cells of what they belong to."""
+    """Columns in their order; spreads and p-values appear in the cells they belong to."""
     rows = [*document["ours"].values(), *document["view"]["paper"].values()]
     columns = dict.fromkeys(column for row in rows for column in row)
     return [column for column in columns if not is_companion(column, columns)]
@@ -226,12 +230,12 @@ def how_to_read(document: Mapping[str, Any]) -> str:
 def in_brackets(view: Mapping[str, Any]) -> str:
     """How to read the cells of a view."""
     if not view["paper"]:
-        return "Ours; the paper prints no numbers of it."
+        return "Ours; the paper prints no numbers for it."
     return "Ours, and in brackets the paper's and the difference."
 
 
 def changed_words(document: Mapping[str, Any]) -> str:
-    """Settings by --set, or runs that it starts from."""
+    """Settings changed by --set, and starting runs with other settings."""
     given = [change for change in document["changes"] if "=" in change]
     others = [change for change in document["changes"] if "=" not in change]
     settings = ", ".join(f"`--set {change}`" for change in given)
@@ -242,12 +246,12 @@ def caution(document: Mapping[str, Any]) -> str:
     weak = ", ".join(f"{task} ({runs})" for task, runs in document["hardly_learnt"].items())
     return (
         "Hardly learnt (less than a quarter of the way from an answer without reading to a perfect "
-        f"one), so that what is said of it means little: {weak}."
+        f"one), so that findings about it mean little: {weak}."
     )
 
 
 def left_out(document: Mapping[str, Any]) -> str:
-    """The runs whose D is undefined, and what means over runs do with them."""
+    """The runs whose D is undefined, and how means over runs treat them."""
     reasons = "; ".join(f"{run} ({reason})" for run, reason in document["undefined"].items())
     count, runs = len(document["undefined"]), len(document["runs"])
     where = f"{count} of {runs} runs, which means leave out"
@@ -257,8 +261,8 @@ def left_out(document: Mapping[str, Any]) -> str:
 
 
 def listed(output: Path) -> list[dict[str, Any]]:
-    """Every table and figure: what it shows, its recipe, and at which scales it is done, done with
-    settings changed by --set (not the recipe's own numbers), begun, or with runs that failed."""
+    """Every table and figure: what it shows, its recipe, and its state at each scale: done, done
+    with settings changed by --set (not the recipe's own numbers), begun, or with failed runs."""
     made = {view.name: (recipe, view) for recipe in recipes() for view in recipe.views}
     rows = []
     for name in dict.fromkeys([*index(), *made]):
@@ -280,7 +284,7 @@ def listed(output: Path) -> list[dict[str, Any]]:
 
 
 def recipe_list(rows: list[dict[str, Any]]) -> list[Block]:
-    """Every recipe with what it varies, and under it its tables and figures (rows of `listed`)."""
+    """Every recipe with what it varies, and its tables and figures below it (rows of `listed`)."""
     groups: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         groups.setdefault(row["recipe"] or "none yet", []).append(row)
@@ -304,7 +308,7 @@ def _state(output: Path, name: str, recipe: Recipe | None, scale: str) -> str:
         if path.is_file():
             try:
                 return "failed" if read_json(path).get("failed") else state
-            except InputError:  # a damaged table is none, and the others are still there
+            except InputError:  # skip a damaged table and show the others
                 return "failed"
     folder = "" if recipe is None else recipe.folder + ("-paper" if scale == "paper" else "")
     runs = (output / folder, output / f"{folder}-pairs")
@@ -312,5 +316,5 @@ def _state(output: Path, name: str, recipe: Recipe | None, scale: str) -> str:
 
 
 def table_file(output: Path, view: str, scale: str, *, changed: bool) -> Path:
-    """Without its ending; what was changed never takes the place of the recipe's own numbers."""
+    """Path without suffix; changed recipes never overwrite the recipe's own numbers."""
     return output / "reproduced" / f"{view}-{scale}{'-changed' if changed else ''}"

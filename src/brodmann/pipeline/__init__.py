@@ -1,1 +1,1 @@
-"""The stages of a run, one module each; `run` joins them. All wiring, nothing else."""
+"""The stages of a run, one module each; `run` joins them. Wiring only."""

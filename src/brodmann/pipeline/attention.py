@@ -1,4 +1,4 @@
-"""Attention maps of two runs, head by head → `attention-maps.json` in the first one's folder."""
+"""Compare the attention maps of two runs → `attention-maps.json` in the first one's folder."""
 
 from pathlib import Path
 
@@ -18,8 +18,10 @@ FILE = "attention-maps.json"
 def relate_attention(
     config: Config, base: Path, report: Report, *, other: Path, examples: int = 1000
 ) -> AttentionMaps:
-    """Of every task that both runs have: (layer, head) of the mean cosine of the two models' maps,
-    over `examples` validation texts at most."""
+    """Mean cosine of the two models' attention maps per (layer, head), for every common task.
+
+    At most `examples` validation texts per task are read.
+    """
     from brodmann.models.heads.attention_maps import attention_map_similarity
 
     one_process("relate")
@@ -37,7 +39,7 @@ def relate_attention(
         )
     for task in common:
         if second.specs[task.name].kind != task.spec.kind:
-            raise InputError(f"{other}: its task '{task.name}' is of another kind")
+            raise InputError(f"{other}: its task '{task.name}' has another kind")
     with opened(config, tasks, keep=True) as folder:
         report("measuring starts", {"what": "attention maps", "examples": len(common)})
         maps = []

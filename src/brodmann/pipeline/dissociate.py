@@ -35,7 +35,7 @@ def dissociate_in(
     report: Report,
     scores: HeadScores | None = None,
 ) -> Dissociation:
-    """What the configuration asks for: that which is there, or measured now."""
+    """Read the dissociation that the configuration asks for or, if missing, measure it."""
     from brodmann.models.multitask import MultiTaskModel
     from brodmann.training.processes import is_main
 

@@ -1,4 +1,4 @@
-"""The environment: what a run finds here, and the command that brings what is missing."""
+"""Check the environment: what is installed, and the command that installs what is missing."""
 
 import importlib.metadata
 import importlib.util
@@ -31,9 +31,7 @@ def examine() -> dict[str, Any]:
 
     for name in ("brodmann", *CORE):
         check(name, True, importlib.metadata.version(name))
-    device = (
-        torch.cuda.get_device_name() if torch.cuda.is_available() else "none, runs on the processor"
-    )
+    device = torch.cuda.get_device_name() if torch.cuda.is_available() else "none, runs on the CPU"
     check("gpu", torch.cuda.is_available(), device)
     check("threads", True, f"{torch.get_num_threads()} of {os.cpu_count()} cores")
     check("bf16", *_bf16())
@@ -53,7 +51,7 @@ def examine() -> dict[str, Any]:
 
 
 def _bf16() -> tuple[bool, str]:
-    """Whether the processor multiplies bfloat16 itself; without it bf16 is several times slower."""
+    """Whether the CPU multiplies bfloat16 natively; otherwise bf16 is several times slower."""
     from brodmann.models.backbone.precision import default_device, fast_bf16
 
     supported = fast_bf16(default_device())
@@ -67,6 +65,6 @@ def _hub_cache() -> Path:
 
 
 def _size(folder: Path) -> int:
-    """Bytes of all files; links (the hub's cache is full of them) count once, where they point."""
+    """Bytes of all files; links (the hub's cache is full of them) count once, at their target."""
     files = (path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
     return sum(path.stat().st_size for path in files)

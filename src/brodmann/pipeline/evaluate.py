@@ -18,7 +18,7 @@ from brodmann.pipeline.training_loss import training_losses
 from brodmann.text import conditioning
 from brodmann.training.events import Report
 
-OUTCOMES = "evaluated.npz"  # what every example contributed, for later resampling
+OUTCOMES = "evaluated.npz"  # contribution of every example, for later resampling
 RESAMPLES = 1000
 
 
@@ -99,7 +99,7 @@ def _evaluate_in(folder: Path, config: Config, tasks: list[Task], report: Report
 def _conditioning(
     model: Any, tasks: list[Task], config: Config, kept: dict[str, Array], report: Report
 ) -> dict[str, Any] | None:
-    """What an encoder that knows its task loses when tasks are exchanged."""
+    """What an encoder that knows its task loses when tasks are swapped."""
     from brodmann.models.controls import evaluate_exchanged, knows_tasks
 
     judged = [task for task in tasks if "validation" in task.splits]
@@ -126,8 +126,11 @@ def _conditioning(
 def worth_of_knowing(
     specs: list[TaskSpec], own: dict[str, Array], exchanged: dict[str, list[Array]]
 ) -> dict[str, Any]:
-    """What each task loses when it is read as another: its score minus the mean over exchanges,
-    from what every example contributed; with a bootstrap interval of the mean over tasks."""
+    """What each task loses when it is read as another: its score minus the mean over swaps.
+
+    Computed from the contributions of all examples, with a bootstrap interval of the mean over
+    tasks.
+    """
     scores: dict[str, list[float]] = {}
     lost: dict[str, float] = {}
     drawn = []
@@ -135,7 +138,7 @@ def worth_of_knowing(
         sign = -1 if lower_is_better(spec.metric) else 1
         count = len(own[spec.name])
         weights = bootstrap_weights(count, RESAMPLES, place)
-        weights = np.concatenate([np.ones((1, count)), weights])  # the first is no resample
+        weights = np.concatenate([np.ones((1, count)), weights])  # the first: no resample
         others = [resampled_scores(values, weights, spec) for values in exchanged[spec.name]]
         differences = sign * (
             resampled_scores(own[spec.name], weights, spec) - np.mean(others, axis=0)
@@ -152,16 +155,16 @@ def worth_of_knowing(
 
 
 def judged_splits(tasks: list[Task]) -> list[str]:
-    """Every split but the training data: validation and its like first, then test and its like."""
+    """Every split except training: validation splits first, then test splits."""
     names = dict.fromkeys(split for task in tasks for split in task.splits if split != "train")
     return sorted(names, key=lambda split: (split.startswith("test"), split))
 
 
 def _judge_training(results: dict[str, Any], losses: dict[str, tuple[float, float]]) -> None:
-    """Add to every task's validation scores its training loss, and why it is hardly trained."""
+    """Add each task's training loss to its validation scores, and why it is hardly trained."""
     for name, entry in results.items():
         score, trivial = entry["score"], entry["trivial"]
-        if lower_is_better(entry["metric"]):  # no way from trivial to perfect: the loss decides
+        if lower_is_better(entry["metric"]):  # no scale from trivial to perfect: the loss decides
             score, trivial = 1.0, 0.0
         loss, guessing = losses.get(name, (None, None))
         entry["training_loss"], entry["guessing_loss"] = loss, guessing

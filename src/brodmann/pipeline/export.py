@@ -1,4 +1,4 @@
-"""One task of a trained model, for use without Brodmann."""
+"""Export one task of a trained model for use without Brodmann."""
 
 from pathlib import Path
 
@@ -10,14 +10,14 @@ FORMS = ("transformers", "onnx")
 def export(
     source: Path, task: str, form: str, out: Path | None, *, zeroed: bool = False
 ) -> tuple[Path, float | None]:
-    """The folder that was written, and for ONNX how far it is from torch."""
+    """Write the export; return its folder and, for ONNX, its largest difference from torch."""
     from brodmann.models.exports import export_onnx, export_transformers
     from brodmann.models.multitask import MultiTaskModel
 
     if form not in FORMS:
         raise InputError(f"--to {form}: unknown form{did_you_mean(form, FORMS)}")
     if zeroed and form == "onnx":
-        raise InputError("--zeroed is for --to transformers: ONNX holds removed heads as they are")
+        raise InputError("--zeroed needs --to transformers: ONNX stores removed heads as they are")
     model = MultiTaskModel.from_pretrained(source)
     model.spec(task)
     folder = out or source / f"{task}-{form}"

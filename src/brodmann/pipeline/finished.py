@@ -1,8 +1,8 @@
-"""What a finished training leaves in its run folder: a whole model, and no more than is needed.
+"""Clean up after training: keep an intact model and no more files than needed.
 
-Optimizer states weigh three times what the model does and serve only to go on with a training, so
-they go when it has ended (`keep_checkpoints = true` keeps them). A model whose files are missing or
-cut short is made again from the last checkpoint, where there is one.
+Optimizer states are three times the size of the model and only serve to resume a training, so they
+are removed when it has ended (`keep_checkpoints = true` keeps them). A model whose files are
+missing or truncated is rebuilt from the last checkpoint, if there is one.
 """
 
 import shutil
@@ -13,16 +13,16 @@ from brodmann.config import Config
 from brodmann.errors import InputError
 from brodmann.training.events import Report
 
-# What was measured on a model; it says nothing of one that is trained anew.
+# Measurements of a model; they say nothing about one that is trained again.
 MEASURED: tuple[str, ...] = ("metrics.json", "evaluated.npz", "importance.json")
 MEASURED += ("dissociation.json", "outcomes.npz")
 
 
 def has_whole_model(folder: Path, report: Report, *, phase: str = "") -> bool:
-    """Whether the run's model is there with all its files.
+    """Whether the run's model exists with all its files.
 
-    A damaged one with a checkpoint (of the last `phase`, where training has several) is to be made
-    again; without one, say what to do.
+    A damaged one with a checkpoint (of the last `phase`, if training has several) has to be
+    rebuilt; without a checkpoint, an InputError says what to do.
     """
     from brodmann.models.saving import model_damage
     from brodmann.training.checkpoints.checkpoint import checkpoint_folders
@@ -36,7 +36,7 @@ def has_whole_model(folder: Path, report: Report, *, phase: str = "") -> bool:
     if not checkpoint_folders(folder / phase / "checkpoints"):
         raise InputError(
             f"{place}: {damage}, and no checkpoint is left to rebuild the model from: restore it, "
-            f"or remove {place} and run again, which trains anew"
+            f"or remove {place} and run again to train from the beginning"
         )
     text = f"{place}: {damage}: rebuilding the model from its last checkpoint"
     report("note", {"text": text})
@@ -44,7 +44,7 @@ def has_whole_model(folder: Path, report: Report, *, phase: str = "") -> bool:
 
 
 def forget_measurements(folder: Path) -> None:
-    """Before a training from the very beginning: results of an earlier model are not its own."""
+    """Remove the results of an earlier model before training from the beginning."""
     from brodmann.training.checkpoints.checkpoint import checkpoint_folders
 
     if not checkpoint_folders(folder / "checkpoints"):
@@ -55,18 +55,18 @@ def forget_measurements(folder: Path) -> None:
 def save_finished(
     model: Any, folder: Path, config: Config, *, scores: Any = None, phases: tuple[str, ...] = ("",)
 ) -> None:
-    """The trained model, whole, in place of whatever stands there; then its checkpoints go."""
+    """Replace whatever is in its place with the trained model; then remove its checkpoints."""
     from brodmann.models.saving import is_model_folder
 
     place = folder / "model"
     if place.is_dir() and not is_model_folder(place):
-        shutil.rmtree(place)  # damaged, or it would not be trained again
+        shutil.rmtree(place)  # it is damaged, otherwise there would be no training
     model.save_pretrained(place, scores=scores)
     tidy(folder, config, phases)
 
 
 def tidy(folder: Path, config: Config, phases: tuple[str, ...] = ("",)) -> None:
-    """Remove what only an unfinished training needs; branches stay for those who go on there."""
+    """Remove files that only an unfinished training needs; branches stay for other runs."""
     from brodmann.training.checkpoints.checkpoint import clear_checkpoints
 
     if not config.keep_checkpoints:

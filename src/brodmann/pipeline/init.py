@@ -12,20 +12,20 @@ from brodmann.files import write_text
 SAMPLES = 400
 STARTER = """\
 # A run of Brodmann: `brodmann run brodmann.toml`. Delete what you do not need.
-# Paths of data are relative to this file; the run folder is output/name, from where you stand.
+# Data paths are relative to this file; the run folder is output/name in the current folder.
 
 name = "first"
 output = "runs"
 seed = 0
 
-# One table a task. Kinds and their columns:
+# One table per task. Kinds and their columns:
 #   classification  text, [text_pair], label         one of several labels
 #   multilabel      text, [text_pair], label         any number of labels ("a|b", or a JSON list)
 #   regression      text, [text_pair], label         a number
-#   choice          text, choices, label             which of the choices
+#   choice          text, choices, label             which of the choices is right
 #   span            question, context, answer        a stretch of the context (or nothing)
-#   tokens          tokens, tags                     a tag a word (entities)
-# Files: .csv .tsv .jsonl .parquet (text files also as .gz), or a folder of splits; hub = "id".
+#   tokens          tokens, tags                     one tag per word (entities)
+# Without `validation`, a tenth of the training examples is held out.
 # Without `validation` a tenth of the training examples is held out.
 
 [[tasks]]
@@ -34,9 +34,9 @@ kind = "classification"
 train = "reviews.csv"
 text = "text"
 label = "mood"
-# labels = ["negative", "positive"]   # found in the data if left out
+# labels = ["negative", "positive"]   # default: found in the data
 # class_weights = "balanced"
-# metric = "f1"                       # accuracy is the default
+# metric = "f1"                       # default: accuracy
 
 [[tasks]]
 name = "subject"                      # a second label column of the same file
@@ -55,24 +55,24 @@ tags = "tags"
 
 [model]
 backbone = "builtin:minilm"           # or a hub id, a folder, builtin:tiny
-architecture = "shared"               # or single (a model per task), ca_mtl, hmnet, …
-# freeze = 0.5                        # lowest half of the layers; "encoder": all of it
+architecture = "shared"               # or single (one model per task), ca_mtl, hmnet, …
+# freeze = 0.5                        # lower half of the layers; "encoder": all of it
 max_length = 128
-# pooling = "auto"                    # the vector that stands for a text: pooler, first or mean
+# pooling = "auto"                    # the vector that represents a text: pooler, first or mean
 
 [training]
 epochs = "auto"                       # 3 to 20, for about 300 steps
 batch_size = 32
 learning_rate = "auto"                # by the width of the encoder: 2e-4 for MiniLM
-# rates = { heads = 1e-3 }            # a rate of its own for a part of the model
-precision = "auto"                    # bf16 where it is fast, else float32
+# rates = { heads = 1e-3 }            # a separate rate for a part of the model
+precision = "auto"                    # bf16 if it is fast, else float32
 sampling = "proportional"             # uniform, sqrt, temperature, annealed, uncertainty
 # sampling_parameters = { tau = 2.0 }
 # evaluate_every = 200                # steps; otherwise after every epoch
 # early_stopping = 3
 
 [map]                                 # which heads matter to which task
-examples = 1000                       # a task, from its training data
+examples = 1000                       # per task, from its training data
 
 [dissociation]                        # scores of every task with every task's top heads off
 alpha = 0.3                           # the share of all heads
@@ -85,14 +85,14 @@ def write_starter(folder: Path) -> list[Path]:
     contents = {"brodmann.toml": STARTER, "reviews.csv": _reviews(), "names.jsonl": _names()}
     for name in contents:
         if (folder / name).exists():
-            raise InputError(f"{folder / name}: is there already, nothing was written")
+            raise InputError(f"{folder / name}: already exists: nothing was written")
     for name, text in contents.items():
         write_text(folder / name, text)
     return [folder / name for name in contents]
 
 
 def _reviews() -> str:
-    """One text column with two label columns: two tasks over the same texts."""
+    """A table with one text column and two label columns: two tasks over the same texts."""
     rows = builtin.generate("sentiment", "en", sizes={"train": SAMPLES}, seed=0)["train"]
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")

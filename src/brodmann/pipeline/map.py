@@ -24,7 +24,7 @@ def map_heads(config: Config, base: Path, report: Report) -> HeadScores:
 
 
 def map_in(folder: Path, config: Config, tasks: list[Task], report: Report) -> HeadScores:
-    """The scores that the configuration asks for: those that are there, or measured now."""
+    """Read the scores that the configuration asks for or, if missing, measure them."""
     from brodmann.models.backbone.anatomy import head_shape
     from brodmann.models.multitask import MultiTaskModel
     from brodmann.training.processes import is_main
@@ -58,7 +58,7 @@ def map_in(folder: Path, config: Config, tasks: list[Task], report: Report) -> H
 
 
 def requested(config: Config) -> dict[str, Any]:
-    """What decides the scores; also the parts, so that a map of an earlier version is made anew."""
+    """Settings that decide the scores, including the parts, so that older maps are redone."""
     parts = {} if config.map.estimator == "iterative" else {"parts": PARTS}
     return {**config.map.model_dump(), "precision": config.training.precision, **parts}
 

@@ -1,6 +1,6 @@
-"""Using a trained model in a pipe or on a file: one answer per input, in the order of the inputs.
+"""Use a trained model in a pipe or on a file: one answer per input, in the order of the inputs.
 
-Every input has its line in the output, so that both can be put side by side: one that is blank has
+Every input has one line in the output, so that both can be joined line by line: a blank input gets
 an empty answer with a note. Tasks that cannot read an input are named beside the answers of those
 that can.
 """
@@ -16,13 +16,13 @@ from brodmann.data.sources.readers import ENDINGS, read_file
 from brodmann.data.tasks import TaskSpec
 from brodmann.errors import InputError
 
-CHUNK = 256  # lines answered together: enough to batch by length, few enough for a live pipe
-DIGITS = 4  # of a probability: more would be noise between two machines
+CHUNK = 256  # lines per batch: enough to sort by length, few enough for a live pipe
+DIGITS = 4  # of a probability: more would differ between machines
 BLANK = "empty input: no answer"
 
 
 def inputs_from_file(path: Path) -> list[Any]:
-    """Rows of a table by column, or the lines of a plain text file."""
+    """Rows of a table as dicts by column, or the lines of a plain text file."""
     if any(path.name.lower().endswith(ending) for ending in ENDINGS):
         return read_file(path).rows
     try:
@@ -33,7 +33,7 @@ def inputs_from_file(path: Path) -> list[Any]:
 
 
 def inputs_from_lines(lines: Iterable[str], source: str) -> Iterator[Any]:
-    """A line is a text, a JSON object with the task's columns, or a JSON list (a pair, words)."""
+    """Parse lines: each is a text, a JSON object with the task's columns, or a JSON list."""
     for number, line in enumerate(_decoded(lines, source), start=1):
         text = line.rstrip("\r\n")
         if text.lstrip().startswith(("{", "[")):
@@ -54,7 +54,7 @@ def _decoded(lines: Iterable[str], source: str) -> Iterator[str]:
 
 
 class Answers:
-    """Iterates over one answer per input and counts what could not be answered."""
+    """Iterates over one answer per input and counts the inputs without an answer."""
 
     def __init__(
         self, model: Any, task: str | None, inputs: Iterable[Any], *, full: bool = False
@@ -113,7 +113,7 @@ class Answers:
         return bool(texts) and all(text is None or not str(text).strip() for text in texts)
 
     def _renumbered(self, message: str, places: list[int]) -> str:
-        """`input 3: …` counts what was asked at once: name its place among all inputs."""
+        """Replace the number in `input 3: …`, which counts one batch, by that among all inputs."""
         words, colon, rest = message.partition(":")
         number = words.removeprefix("input ")
         if not number.isdecimal():
@@ -121,13 +121,13 @@ class Answers:
         return f"input {self.count + places[int(number) - 1] + 1}{colon}{rest}"
 
     def remarks(self) -> list[str]:
-        """What was not answered and why, one sentence per reason."""
+        """Sentences about unanswered inputs, one per reason."""
         from brodmann.models.predicting import expected_input
 
         found = []
         if self.blank:
             inputs = "1 input is empty" if self.blank == 1 else f"{self.blank:,} inputs are empty"
-            found.append(f"{inputs}: no answer there")
+            found.append(f"{inputs}: no answer")
         for name, count in self.unanswered.items():
             found.append(
                 f"task '{name}' did not answer {count:,} of {self.count:,} inputs: it takes "
@@ -137,7 +137,7 @@ class Answers:
 
 
 def input_columns(spec: TaskSpec) -> set[str]:
-    """Columns that a task reads, by the data's names and by ours."""
+    """Columns that a task reads, by their names in the data and by ours."""
     roles = [role for role in spec.columns if role not in KINDS[spec.kind].TARGETS]
     named = [spec.columns[role] for role in roles]
     return {
@@ -147,7 +147,7 @@ def input_columns(spec: TaskSpec) -> set[str]:
 
 
 def rounded(value: Any, *, key: str = "") -> Any:
-    """Probabilities with four digits, a task's own values with six that count."""
+    """Round probabilities to four decimal places and a task's own values to six digits."""
     if isinstance(value, dict):
         return {name: rounded(inner, key=name) for name, inner in value.items()}
     if isinstance(value, list):
@@ -160,6 +160,6 @@ def rounded(value: Any, *, key: str = "") -> Any:
 def as_lines(
     answers: Iterable[dict[str, Any]], write: Callable[[str], Any], *, ascii_only: bool = False
 ) -> None:
-    """One JSON object per line."""
+    """Write one JSON object per line."""
     for answer in answers:
         write(json.dumps(answer, ensure_ascii=ascii_only) + "\n")

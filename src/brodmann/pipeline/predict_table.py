@@ -1,4 +1,4 @@
-"""Answers as a CSV table: the input's columns, then each task's answer and how sure it is."""
+"""Write answers as a CSV table: the input's columns, then each task's answer and probability."""
 
 import csv
 import io
@@ -16,18 +16,18 @@ SCORED = ("classification", "choice", "span")  # kinds with one probability per 
 
 
 def check_target(to: Path | None, form: str | None) -> str:
-    """The format to write in, before any model is read; an existing file is never overwritten."""
+    """The output format, decided before a model is read; existing files are never overwritten."""
     if form is not None and form not in FORMATS:
         raise InputError(f"--format {form}{did_you_mean(form, FORMATS)}")
     if to is None:
         return form or "jsonl"
     if to.exists():
-        raise InputError(f"{to}: is there already: remove it, or name another file")
+        raise InputError(f"{to}: already exists: remove it, or name another file")
     if not to.parent.is_dir():
         raise InputError(f"{to}: no such folder: {to.parent}")
     ending = {".csv": "csv", ".jsonl": "jsonl"}.get(to.suffix.lower())
     if form is None and ending is None:
-        raise InputError(f"{to}: expected .csv or .jsonl at the end, or --format csv or jsonl")
+        raise InputError(f"{to}: expected the suffix .csv or .jsonl, or --format csv or jsonl")
     return form or str(ending)
 
 
@@ -38,10 +38,10 @@ def as_table(
     *,
     alone: bool,
 ) -> None:
-    """`kinds` are the asked tasks and their kinds; one row per answer, written as they come.
+    """Write one row per answer, as they come; `kinds` maps the requested tasks to their kinds.
 
-    Of one task that was asked for `alone` the answers stand beside the input, without its name. The
-    columns are those of the first rows: one that comes later has no place any more.
+    If only one task was requested (`alone`), its columns are named without the task. The first
+    rows decide the columns; a row with a new column raises an InputError.
     """
     given = iter(answers)
     first = list(islice(given, CHUNK))
@@ -60,7 +60,7 @@ def as_table(
         if new is not None:
             raise InputError(
                 f"input {number}: the column '{new}' is in none of the first {len(first):,} "
-                "inputs, so a CSV has no place for it: use --format jsonl"
+                "inputs, so the CSV has no column for it: use --format jsonl"
             )
         found = dict.fromkeys(kinds, answer) if alone else answer
         cells = {} if "note" in answer else dict(_cells(found, kinds))
@@ -88,7 +88,7 @@ def _columns(task: str, kind: str) -> list[str]:
 
 
 def _cells(found: Mapping[str, Any], kinds: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
-    """(column, cell) of every task that answered."""
+    """Yield (column, cell) for every task that answered."""
     for task, kind in kinds.items():
         if task in found:
             yield f"{task}.answer", _words(found[task], kind)
@@ -97,7 +97,7 @@ def _cells(found: Mapping[str, Any], kinds: Mapping[str, str]) -> Iterator[tuple
 
 
 def _words(found: Mapping[str, Any], kind: str) -> Any:
-    """The answer itself in one cell."""
+    """The answer itself, for one cell."""
     if kind == "multilabel":
         return "|".join(found["labels"])
     if kind == "tokens":

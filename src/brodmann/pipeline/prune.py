@@ -1,4 +1,4 @@
-"""A trained run → a smaller model with some heads removed, and what that costs and gains."""
+"""Remove heads of a trained run → a smaller model, with what that costs and gains."""
 
 import time
 from pathlib import Path
@@ -16,7 +16,7 @@ from brodmann.results import Head, HeadScores, share_of
 from brodmann.training.events import Event, Report
 
 ORDERS = ("least", "top", "random")
-ROUNDS = 5  # of the clock, the two models taking turns
+ROUNDS = 5  # of timing, alternating between the two models
 
 
 def prune(
@@ -29,7 +29,7 @@ def prune(
     task: str | None = None,
     to: Path | None = None,
 ) -> dict[str, Any]:
-    """Write the smaller model and say size, speed and scores before and after."""
+    """Write the smaller model; return its size, speed and scores before and after."""
     one_process("prune")
     from brodmann.models.heads.removal import prune_heads
     from brodmann.models.heads.slices import group_size
@@ -58,7 +58,7 @@ def prune(
         scores, alpha, order, task, group=group_size(small.bare_models()[0]), seed=config.seed
     )
     off = [] if small.gates is None else small.gates.off()
-    prune_heads(small, [*heads, *off])  # what is switched off goes, too
+    prune_heads(small, [*heads, *off])  # heads that are switched off are removed, too
     report("stage", {"text": f"removed {len(heads)} of {scores.heads} heads, scoring"})
     facts, measured = beside(full, small, tasks, config)
     small.save_pretrained(target, scores=measured)
@@ -76,7 +76,7 @@ def prune(
 def beside(
     full: Any, small: Any, tasks: list[Task], config: Config
 ) -> tuple[dict[str, Any], dict[str, dict[str, float]]]:
-    """What a small model costs and saves against the full one; and all scores of the small one."""
+    """Costs and savings of a small model against the full one, and all its scores."""
     before, after = (task_scores(model, tasks, config) for model in (full, small))
     facts = {
         "parameters": [model.parameter_counts()["total"] for model in (full, small)],
@@ -94,7 +94,7 @@ def beside(
 
 
 def checked_target(target: Path) -> Path:
-    """A new folder, or one that holds an earlier pruned model: never a full model's."""
+    """The folder to write: a new one, or one with an earlier pruned model, never a full model."""
     from brodmann.files import read_json
     from brodmann.models.backbone.anatomy import REMOVED
     from brodmann.models.saving import is_model_folder
@@ -110,7 +110,7 @@ def checked_target(target: Path) -> Path:
 def chosen_heads(
     scores: HeadScores, alpha: float, order: str, task: str | None, *, group: int, seed: int
 ) -> list[Head]:
-    """Which heads go; where several share their keys, whole groups by their mean score."""
+    """Choose the heads to remove; heads that share their keys go in whole groups, by their mean."""
     if order == "random":
         heads = scores.random(alpha, seed, group=group)
     else:

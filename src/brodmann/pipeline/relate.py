@@ -1,8 +1,8 @@
-"""How the tasks relate → `relevance-….json` (data or trainings), `covsim.json`, `similarity.json`.
+"""Relate the tasks → `relevance-….json` (data or trainings), `covsim.json`, `similarity.json`.
 
-The measures are in `RELATIONS` (`measuring/relations`): some need the tasks only, some a trained
-run, some a run with an encoder for every task (`architecture = "single"`). Trainings of pairs are
-in `studies/pair_trainings.py`, attention maps of two runs in `pipeline/attention.py`.
+The measures are in `RELATIONS` (`measuring/relations`): some need only the tasks, some a trained
+run, some a run with one encoder per task (`architecture = "single"`). Pair trainings are in
+`studies/pair_trainings.py`, attention maps of two runs in `pipeline/attention.py`.
 """
 
 from pathlib import Path
@@ -46,10 +46,10 @@ def relate(
     corpus: Corpus | None = None,
     cache: TaskCache | None = None,
 ) -> dict[str, Any]:
-    """Measure, write and show one way of relating the tasks.
+    """Measure, write and show one relation of the tasks.
 
-    `voxels` is the folder for `cnm`; `pieces` takes the backbone's word pieces for words. `corpus`
-    (a text file with one sentence per line, or a list of sentences) takes the place of the tasks'
+    `voxels` is the folder for `cnm`; `pieces` compares the backbone's word pieces instead of words.
+    `corpus` (a text file with one sentence per line, or a list of sentences) replaces the tasks'
     own held-out sentences for `dse` and `cra`; `examples` of its sentences are drawn.
     """
     one_process("relate")
@@ -95,7 +95,7 @@ def relate(
 def _check_asked(by: str, corpus: Corpus | None, examples: int, voxels: Path | None) -> None:
     if corpus is not None and not RELATIONS[by].sentences:
         able = [name for name, one in RELATIONS.items() if one.sentences]
-        raise InputError(f"corpus: only for {' and '.join(able)}, not for '{by}'")
+        raise InputError(f"corpus: only works for {' and '.join(able)}, not for '{by}'")
     if examples < 2:
         raise InputError(f"examples = {examples}: expected at least 2")
     if RELATIONS[by].voxels and voxels is None:
@@ -105,7 +105,7 @@ def _check_asked(by: str, corpus: Corpus | None, examples: int, voxels: Path | N
 def _joined(
     known: dict[str, Any], found: dict[str, Any], names: list[str], by: str
 ) -> dict[str, Any]:
-    """One file for several relations: each keeps its own settings, and the others stay."""
+    """Merge several relations into one file: each keeps its own settings, and the others stay."""
     named = {"tasks": names}
     result = named | found if RELATIONS[by].alone else {**known, **named, by: found}
     result.pop("schema_version", None)
@@ -115,7 +115,7 @@ def _joined(
 def _inputs_of(
     folder: Path, config: Config, tasks: list[Task], by: str, examples: int, report: Report
 ) -> Inputs:
-    """What a relation of a trained run is measured on."""
+    """Inputs for a relation that is measured on a trained run."""
     from brodmann.models.multitask import MultiTaskModel
 
     model = MultiTaskModel.from_pretrained(folder / "model")
@@ -156,9 +156,11 @@ def _sentences(inputs: Inputs, relation: Relation, given: list[str] | None) -> l
 
 
 def _pieces_of(config: Config) -> Splitter:
-    """Texts as the backbone's tokenizer cuts them."""
+    """A function that splits texts with the backbone's tokenizer."""
     if config.adapt is not None:
-        raise InputError("--pieces: [adapt] takes the model of a trained run and names none itself")
+        raise InputError(
+            "--pieces: [adapt] takes the model of a trained run, so there is no backbone to read"
+        )
     from brodmann.models.backbone.load import load_backbone
 
     cut = load_backbone(config.model.backbone).tokenizer.backend_tokenizer
@@ -168,7 +170,7 @@ def _pieces_of(config: Config) -> Splitter:
 def described(
     matrix: Array, names: list[str], by: str, clusters: int | None, seed: int
 ) -> dict[str, Any]:
-    """A relevance matrix with its clusters, given or suggested, and who joins whom.
+    """A relevance matrix with its clusters, given or suggested, and its dendrogram.
 
     A task whose column is undefined (nan) is in no cluster.
     """
@@ -188,7 +190,7 @@ def described(
 
 
 def held_out_sentences(tasks: list[Task], count: int, seed: int) -> list[str]:
-    """Validation texts, equally many of each task, `count` in all at most."""
+    """Validation texts, equally many per task, at most `count` in total."""
     generator = np.random.default_rng(seed)
     share = max(1, count // len(tasks))
     found: list[str] = []

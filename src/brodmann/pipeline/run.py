@@ -1,4 +1,4 @@
-"""The whole chain; a stage whose result is there is not done again."""
+"""Run all stages; a stage whose result exists is skipped."""
 
 import os
 from collections.abc import Sequence
@@ -19,12 +19,12 @@ from brodmann.training.events import Report
 
 
 def one_process(command: str, *, trains: bool = False) -> None:
-    """`trains`: the command does its own training, so `train` is no way around."""
+    """Raise InputError under torchrun; with `trains`, do not advise to use `train` instead."""
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         way = f"under torchrun use `train`, then `{command}` alone"
         if trains:
             way = "start it without torchrun"
-        raise InputError(f"{command} is for one process: {way}")
+        raise InputError(f"{command} runs in one process only: {way}")
 
 
 def run(
@@ -37,17 +37,17 @@ def run(
     heads: bool = True,
     cache: TaskCache | None = None,
 ) -> dict[str, Any]:
-    """Train, evaluate, map, dissociate; what a program reads of them.
+    """Train, evaluate, map heads and measure dissociation; return the results.
 
-    `branch_at` and `branch_from` let runs share their first steps: see `fit`. Without `heads` it
-    ends after the evaluation. Runs that are given one `cache` read their tasks once.
+    `branch_at` and `branch_from` let runs share their first steps: see `fit`. Without `heads`, the
+    run ends after the evaluation. Runs that share a `cache` read their tasks once.
     """
     from brodmann.training.processes import is_main, together, wait
 
     tasks, model = prepare(config, base, report, cache)
     with together(), opened(config, tasks, main=is_main()) as folder:
         train_in(folder, config, tasks, model, report, branch_at=branch_at, branch_from=branch_from)
-        del model  # the stages below read the one that was kept
+        del model  # the stages below read the saved one
         wait()
         if (folder / "metrics.json").is_file() and (folder / OUTCOMES).is_file():
             document = read_json(folder / "metrics.json", splits=dict)
@@ -65,14 +65,16 @@ def measure_heads(
     document: dict[str, Any],
     heads: bool,
 ) -> dict[str, Any]:
-    """Map and dissociate the heads of a trained model, if asked for; scores and findings."""
+    """Map heads and measure dissociation of a trained model, if asked for; scores and findings."""
     from brodmann.models.backbone.anatomy import FAMILIES
 
     if not heads:
         return document
     family = read_json(folder / "model" / "config.json")["backbone"]["model_type"]
     if family not in FAMILIES:
-        report("note", {"text": f"the heads of {family} are not known here: no map of them"})
+        report(
+            "note", {"text": f"the attention heads of {family} are not supported: no map of heads"}
+        )
         return document
     scores = map_in(folder, config, tasks, report)
     if len(tasks) > 1:

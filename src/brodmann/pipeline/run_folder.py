@@ -1,4 +1,4 @@
-"""Opening a run folder: whose it is, what is in it, and that nobody else writes it now."""
+"""Open a run folder: check which run it belongs to, read it, and lock it against other writers."""
 
 import contextlib
 import os
@@ -22,7 +22,7 @@ MACHINE = ("versions", "processor", "cores", "precision")
 
 @contextlib.contextmanager
 def in_threads(count: int | None) -> Iterator[None]:
-    """Inside, torch computes with so many threads (as it is, for None); afterwards as before."""
+    """Set torch's number of threads inside the block (None: unchanged); restore it afterwards."""
     import torch
 
     before = torch.get_num_threads()
@@ -37,16 +37,16 @@ def in_threads(count: int | None) -> Iterator[None]:
 def opened(
     config: Config, tasks: list[Task], *, main: bool = True, keep: bool = False
 ) -> Iterator[Path]:
-    """The locked run folder of this configuration, new or to be continued.
+    """Lock and yield the run folder of this configuration, new or to be continued.
 
-    `keep` leaves the configuration stored there as it is: one stage measured differently by the
-    way (`--set`) does not change what the run says of itself. A folder that holds relevances only
-    is no run yet and follows whoever opens it.
+    With `keep`, the stored configuration stays: measuring one stage with other settings (`--set`)
+    does not change the run's own. A folder that only holds relevances is not a run yet and takes
+    the configuration that opens it.
     """
     folder = config.folder
     with contextlib.ExitStack() as stack:
         stack.enter_context(in_threads(config.threads))
-        if not main:  # the main process checks and locks for all
+        if not main:  # the main process checks and locks for all of them
             _agree(folder, None)
             yield folder
             return
@@ -64,8 +64,8 @@ def opened(
 
 
 def _agree(folder: Path, problem: str | None) -> None:
-    """Of several processes all stop where the first one has a problem with the folder, or where
-    they do not see the same one: each would train from what it sees, to numbers that mean nothing.
+    """Stop all processes if the first one has a problem with the folder or if they do not see the
+    same folder: each would train from what it sees, and the numbers would mean nothing.
     """
     from brodmann.training.processes import everyones
 
@@ -85,33 +85,34 @@ def _agree(folder: Path, problem: str | None) -> None:
 
 
 def trained(config: Config) -> None:
-    """A stage that needs a trained model says what to do when there is none."""
+    """Raise InputError, with what to do, unless the run has an intact trained model."""
     from brodmann.models.saving import is_model_folder, model_damage
 
     place = config.folder / "model"
     if not is_model_folder(place):
-        raise InputError(f"{config.folder}: no trained model there: run `brodmann train` first")
+        raise InputError(f"{config.folder}: no trained model in it: run `brodmann train` first")
     if damage := model_damage(place):
         raise InputError(
-            f"{place}: {damage}: `brodmann run` rebuilds the model where a checkpoint is left"
+            f"{place}: {damage}: `brodmann run` rebuilds the model if a checkpoint is left"
         )
 
 
 def trained_model(folder: str) -> Any:
-    """The model of a run or model folder that somebody names as a start."""
+    """The model of a run or model folder that a configuration names as a start."""
     from brodmann.models.multitask import MultiTaskModel
     from brodmann.models.saving import is_model_folder
 
     path = Path(folder)
     if not is_model_folder(path) and not is_model_folder(path / "model"):
-        raise InputError(f"{path}: no trained model there: run `brodmann train` first")
+        raise InputError(f"{path}: no trained model in it: run `brodmann train` first")
     return MultiTaskModel.from_pretrained(path)
 
 
 def only_relevance(folder: Path) -> bool:
-    """Nothing but relevances (and reports of them), which make no run of it.
+    """Whether the folder holds only relevances (and their reports) rather than a run.
 
-    They depend on the tasks, not on how a model is trained: pair trainings say their own settings.
+    Relevances depend on the tasks, not on how a model is trained; pair trainings store their
+    settings.
     """
     beside = {".lock", "config.toml", "provenance.json", "report.html", "figures"}
     found = {path.name for path in folder.iterdir()} - beside if folder.is_dir() else set()
@@ -119,7 +120,7 @@ def only_relevance(folder: Path) -> bool:
 
 
 def check_output(config: Config) -> None:
-    """Whether the run folder can be made and written, before any data or model is read."""
+    """Raise InputError before reading data or model if the run folder cannot be written."""
     folder = config.folder.absolute()
     place = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
     if not place.is_dir():
@@ -133,12 +134,12 @@ def check_output(config: Config) -> None:
     except OSError as error:
         raise InputError(
             f"output = '{config.output}': {place} cannot be written ({error.strerror}): set "
-            "another 'output', or mend its permissions"
+            "another 'output', or fix its permissions"
         ) from None
 
 
 def check_folder(config: Config, tasks: list[Task]) -> None:
-    """A folder with another configuration is another run's; one with foreign files is nobody's."""
+    """Raise InputError if the folder belongs to another run or contains unrelated files."""
     folder = config.folder
     stored = folder / "config.toml"
     if not stored.is_file():
@@ -160,7 +161,7 @@ def check_folder(config: Config, tasks: list[Task]) -> None:
     if different:
         key, old, new = different[0]
         raise InputError(
-            f"{folder}: belongs to another run ({key} is {old!r:.40} there, {new!r:.40} here): "
+            f"{folder}: belongs to another run ({key} is {old!r:.40} in it, {new!r:.40} here): "
             "set another name, or remove the folder"
         )
     if (folder / "provenance.json").is_file():
@@ -190,8 +191,7 @@ def _differences(there: dict[Any, Any], here: dict[Any, Any], prefix: str = "") 
 
 @contextlib.contextmanager
 def timed(folder: Path, stage: str) -> Iterator[None]:
-    """What a stage took, as a line of the log: also of one that was stopped, and is then one of
-    several lines."""
+    """Log the time of a stage; an interrupted stage gets one line per attempt."""
     from brodmann.training.processes import is_main
 
     began = time.monotonic()
@@ -207,14 +207,14 @@ def timed(folder: Path, stage: str) -> Iterator[None]:
     except BaseException:
         with contextlib.suppress(
             OSError, InputError
-        ):  # a full disk may be what stopped it: that is to be said
+        ):  # a full disk may have stopped it: report that error
             note()
         raise
     note()
 
 
 def machine_of(config: Config) -> dict[str, Any]:
-    """What a stored number was computed with: versions, hardware, number format."""
+    """The setup behind a stored number: versions, hardware, number format."""
     from brodmann.models.backbone.precision import computed_in
 
     about = provenance()
@@ -223,7 +223,7 @@ def machine_of(config: Config) -> dict[str, Any]:
 
 
 def record_provenance(folder: Path, config: Config, tasks: list[Task]) -> None:
-    """Who ran what on what, one entry a sitting."""
+    """Record versions, hardware and data: one entry per session."""
     from brodmann.models.backbone.precision import computed_in
 
     path = folder / "provenance.json"
@@ -255,7 +255,7 @@ def record_provenance(folder: Path, config: Config, tasks: list[Task]) -> None:
 
 
 def _difficulty(task: Task, known: dict[str, Any]) -> float | None:
-    """Of the data alone; counted once, since they do not change under a run."""
+    """Difficulty of the task's data, computed once, since it does not change during a run."""
     if "difficulty" in known:
         found: float | None = known["difficulty"]
         return found

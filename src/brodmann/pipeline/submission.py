@@ -1,7 +1,8 @@
-"""The zip that the GLUE and SuperGLUE servers take, from a trained model and the unlabelled tests.
+"""Write the zip that the GLUE and SuperGLUE servers accept, from a model and the unlabelled tests.
 
-GLUE: a TSV file a test set, `index` and `prediction`; SuperGLUE: a JSON Lines file a test set. File
-names and label words are those of the benchmarks' own toolkit (jiant's writer of submissions).
+GLUE: one TSV file per test set, with `index` and `prediction`; SuperGLUE: one JSON Lines file per
+test set. File names and labels are those of the benchmarks' own toolkit (jiant's submission
+writer).
 """
 
 import io
@@ -29,7 +30,7 @@ ZIP_TIME = (1980, 1, 1, 0, 0, 0)  # the same answers, the same bytes
 
 @dataclass(frozen=True)
 class TestFile:
-    """One file of a submission: which test rows, answered by which task, written how."""
+    """One file of a submission: its test rows, the task that answers them, and its format."""
 
     name: str
     rows: str | Entry  # a task of the catalogue, or a diagnostic set
@@ -48,7 +49,7 @@ def submission(
     partial: bool = False,
     report: Report,
 ) -> dict[str, int]:
-    """Write the zip; returns how many predictions each of its files holds."""
+    """Write the zip; return the number of predictions in each of its files."""
     from brodmann.models.multitask import MultiTaskModel
     from brodmann.models.predicting import read_inputs
 
@@ -57,7 +58,7 @@ def submission(
     if to.is_dir():
         raise InputError(f"{to}: is a folder, expected the name of a zip file")
     if to.exists() and not zipfile.is_zipfile(to):
-        raise InputError(f"{to}: is there already and is no zip file: name another one")
+        raise InputError(f"{to}: already exists and is not a zip file: name another one")
     model = MultiTaskModel.from_pretrained(model_folder)
     files = BENCHMARKS[benchmark]
     named = _named_tasks(model, {file.task for file in files})
@@ -67,8 +68,8 @@ def submission(
         raise InputError(f"{model_folder}: the model has none of the tasks of {benchmark}")
     if missing and not partial:
         raise InputError(
-            f"{model_folder}: the model has no task {', '.join(missing)}: the server takes only "
-            "whole submissions (--partial writes those there are)"
+            f"{model_folder}: the model has no task {', '.join(missing)}: the server accepts only "
+            "complete submissions (--partial writes the tasks that it has)"
         )
     tests: dict[str, tuple[Table, list[Row]]] = {}
     for file in wanted:  # all test sets, before the first answer is computed
@@ -81,7 +82,7 @@ def submission(
         except InputError as error:
             if file.required and not partial:
                 raise
-            report("note", {"text": f"{file.name} is left out: {error}"})
+            report("note", {"text": f"{file.name} left out: {error}"})
             continue
         tests[file.name] = table, rows
         official = entry.sizes.get("test_mismatched" if "mm" in file.name else "test")
@@ -101,7 +102,7 @@ def submission(
 
 
 def _named_tasks(model: Any, wanted: set[str]) -> dict[str, str]:
-    """Catalogue name → the model's task; each must answer in the words that the server knows."""
+    """The model's task by catalogue name; each must answer with labels that the server knows."""
     found: dict[str, str] = {}
     for name, spec in model.specs.items():
         if spec.named not in wanted:
@@ -119,7 +120,7 @@ def _named_tasks(model: Any, wanted: set[str]) -> dict[str, str]:
 
 
 def check_index(table: Table, file: "TestFile") -> None:
-    """Every row has the number by which the server knows it."""
+    """Raise InputError unless every row has the number by which the server knows it."""
     seen: set[Any] = set()
     for place, row in enumerate(table.rows):
         index: Any = row.get("idx")
@@ -131,12 +132,12 @@ def check_index(table: Table, file: "TestFile") -> None:
             found = f"{row.get('idx')!r:.60}"
             raise InputError(f"{table.where(place)}: idx: expected the row's number, found {found}")
         if index in seen:
-            raise InputError(f"{table.where(place)}: idx: {index} stands twice")
+            raise InputError(f"{table.where(place)}: idx: {index} occurs twice")
         seen.add(index)
 
 
 def by_role(row: Row, entry: Entry, where: str) -> Row:
-    """What the task reads of an unlabelled row, under the roles' names."""
+    """The columns of an unlabelled row that the task reads, by role."""
     try:
         shaped_row = shaped(row, entry.shape) if entry.shape else row
     except InputError as error:
@@ -177,12 +178,12 @@ def _jsonl(label: Callable[[Answer], Any]) -> Callable[[Sequence[Row], Sequence[
 
 
 def _index(row: Row) -> int:
-    """The row's own number; ReCoRD's rows are queries of a passage."""
+    """The row's own number; in ReCoRD, rows are queries of a passage."""
     return int(row["idx"]["query"] if isinstance(row["idx"], dict) else row["idx"])
 
 
 def _multirc(rows: Sequence[Row], answers: Sequence[Answer]) -> str:
-    """One line a paragraph, with its questions and their answers inside."""
+    """One line per paragraph, with its questions and their answers inside."""
     passages: dict[int, dict[int, dict[int, int]]] = {}
     for row, answer in zip(rows, answers, strict=True):
         place = row["idx"]

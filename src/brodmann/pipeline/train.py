@@ -27,20 +27,20 @@ from brodmann.pipeline.run_folder import (
 from brodmann.results import HeadScores
 from brodmann.training.events import Report, silent
 
-OTHER_COMMANDS = ("distill", "transfer", "adapt", "meta", "study")  # whose sections `run` refuses
-MANY_RUNS = ("grid", "compare")  # whose sections it passes over with a note
+OTHER_COMMANDS = ("distill", "transfer", "adapt", "meta", "study")  # whose sections `run` rejects
+MANY_RUNS = ("grid", "compare")  # whose sections it skips with a note
 
 
 def tasks_of(config: Config, base: Path, cache: TaskCache | None = None) -> list[Task]:
-    """The configuration's tasks; those that `cache` knows are not read again."""
+    """The configuration's tasks; those in `cache` are not read again."""
     load = load_tasks if cache is None else cache.load
     return load(config.given_tasks(), base=base, seed=config.data_seed)
 
 
 def check_methods(config: Config, command: str = "run") -> None:
-    """Names and parameters of methods, before any data or model is loaded.
+    """Check names and parameters of methods before any data or model is loaded.
 
-    A table that the command does not read would be ignored in silence, so it is refused.
+    A table that the command does not read is rejected instead of silently ignored.
     """
     from brodmann.data.sampling.samplers import check_sampler
     from brodmann.models.encoders import check_architecture
@@ -51,7 +51,7 @@ def check_methods(config: Config, command: str = "run") -> None:
         if getattr(config, section) is not None and section != command:
             raise InputError(f"[{section}]: this configuration is for `brodmann {section}`")
     if config.off is not None and command != "run":
-        raise InputError(f"[off]: does not go with `brodmann {command}`")
+        raise InputError(f"[off]: cannot be combined with `brodmann {command}`")
     check_sampler(config.training.sampling, config.training.sampling_parameters)
     check_architecture(config.model.architecture, config.model.parameters)
     if config.specialize is not None:
@@ -64,7 +64,7 @@ def check_methods(config: Config, command: str = "run") -> None:
 
 
 def _check_fitted(config: Config, command: str) -> None:
-    """Output heads have an optimum of their own only where nothing else trains."""
+    """Raise InputError if anything besides the output heads would train while they are fitted."""
     if config.model.output_heads is None:
         return
     refused = {
@@ -84,7 +84,7 @@ def _check_fitted(config: Config, command: str) -> None:
 
 
 def _check_combinations(config: Config, command: str) -> None:
-    """Ways of training that do not go together."""
+    """Raise InputError for ways of training that cannot be combined."""
     from brodmann.training.settings import check_training
 
     training, world = config.training, int(os.environ.get("WORLD_SIZE", "1"))
@@ -94,7 +94,7 @@ def _check_combinations(config: Config, command: str) -> None:
 
         special = config.specialize is not None
         check_together(world, training.accumulation, special, training.sampling)
-        make_weighting(training.aggregation)  # says so if torchjd is missing
+        make_weighting(training.aggregation)  # raises if torchjd is missing
     if training.sharding is not None and not is_trained(config):
         from brodmann.training.sharding import check_sharding
 
@@ -117,7 +117,7 @@ def is_trained(config: Config) -> bool:
 
 
 def train(config: Config, base: Path, report: Report, *, cache: TaskCache | None = None) -> Path:
-    """Train, or go on with what was stopped, or do nothing when the model is there."""
+    """Train, resume an interrupted training, or do nothing if the model exists."""
     from brodmann.training.processes import is_main, together
 
     tasks, model = prepare(config, base, report, cache)
@@ -129,11 +129,11 @@ def train(config: Config, base: Path, report: Report, *, cache: TaskCache | None
 def prepare(
     config: Config, base: Path, report: Report, cache: TaskCache | None = None
 ) -> tuple[list[Task], Any]:
-    """Tasks, and the model unless it is trained: what can be wrong, before anything is written."""
+    """Load tasks, and the model unless it is trained: find errors before anything is written."""
     check_methods(config)
     for section in MANY_RUNS:
         if getattr(config, section) is not None:
-            text = f"[{section}] is not read here: `brodmann {section}` makes its runs"
+            text = f"[{section}] is not used here: `brodmann {section}` makes its runs"
             report("note", {"text": text})
     report("stage", {"text": "reading tasks"})
     tasks = tasks_of(config, base, cache)
@@ -157,10 +157,10 @@ def prepare(
 
 
 def _with_heads_off(section: OffSection, tasks: list[Task], model: Any, config: Config) -> Any:
-    """The model that [off] asks for: that run's own, or the new one, without some of its heads."""
+    """The model that [off] asks for: that run's model or a new one, with some heads off."""
     path = Path(section.by) / "importance.json"
     if not path.is_file():
-        raise InputError(f"{section.by}: no map of heads there: run `brodmann map` first")
+        raise InputError(f"{section.by}: no map of heads in it: run `brodmann map` first")
     scores = HeadScores.load(path)
     if section.start:
         model = _as_asked(trained_model(section.by), model, tasks, section.by)
@@ -173,7 +173,7 @@ def _with_heads_off(section: OffSection, tasks: list[Task], model: Any, config: 
 
 
 def _as_asked(trained: Any, asked: Any, tasks: list[Task], where: str) -> Any:
-    """The trained model, if it is what this configuration would have built."""
+    """The trained model, if it is the one that this configuration would have built."""
     for key in ("architecture", "freeze", "max_length", "stride", "gates", "pooling"):
         ours, theirs = getattr(asked.settings, key), getattr(trained.settings, key)
         if ours != theirs:
@@ -195,13 +195,13 @@ def build_model(config: Config, tasks: list[Task]) -> Any:
 
 
 def _with_clusters(parameters: dict[str, Any]) -> dict[str, Any]:
-    """`clusters` may name the file of a relevance result; the model keeps the names themselves."""
+    """Parameters with clusters by name; `clusters` may be the file of a relevance result."""
     given = parameters.get("clusters")
     if not isinstance(given, str):
         return parameters
     found = read_json(Path(given)).get("clusters")
     if found is None:
-        raise InputError(f"{given}: holds no clusters: `brodmann relate` writes some")
+        raise InputError(f"{given}: contains no clusters: `brodmann relate` writes such a file")
     return {**parameters, "clusters": found}
 
 
@@ -218,11 +218,11 @@ def train_in(
     from brodmann.training.fit import fit
     from brodmann.training.processes import is_main, wait
 
-    # Looked for again now that the folder is ours: another process may have trained it meanwhile.
+    # Check again now that we hold the lock: another process may have trained it meanwhile.
     if model is None or has_whole_model(folder, silent):
         report("done", {"text": "already trained", "folder": folder})
         if is_main():
-            tidy(folder, config)  # killed between the model and this
+            tidy(folder, config)  # the last process was killed before this
         return
     if is_main():
         forget_measurements(folder)
@@ -255,7 +255,7 @@ def train_in(
 def _fit_heads_in(
     folder: Path, config: Config, tasks: list[Task], model: Any, report: Report
 ) -> None:
-    """Fit the output heads to convergence, where that is asked for instead of training."""
+    """Fit the output heads to convergence, if asked for instead of training."""
     from brodmann.training.output_heads import fit_output_heads
     from brodmann.training.processes import is_main
 

@@ -1,4 +1,4 @@
-"""What training came to: every task's last training loss beside the loss of guessing."""
+"""Result of training: each task's last training loss beside the loss of guessing."""
 
 from pathlib import Path
 
@@ -8,16 +8,16 @@ from brodmann.data.sampling.samplers import SAMPLERS
 from brodmann.data.tasks import Task
 from brodmann.files import read_log
 
-LAST = 0.1  # of the steps: their mean is the last loss
+LAST = 0.1  # share of the steps whose mean is the last loss
 
 
 def training_losses(
     folder: Path, config: Config, tasks: list[Task]
 ) -> dict[str, tuple[float, float]]:
-    """Task → (its mean training loss over the last tenth of the steps, the loss of guessing).
+    """(mean training loss over the last tenth of the steps, loss of guessing) by task.
 
-    A student learns another loss, and a sampler that chooses examples trains on those that are
-    hardest to tell: neither can be compared with guessing.
+    A student learns another loss, and a sampler that chooses examples trains on the hardest ones:
+    neither can be compared with guessing.
     """
     if config.distill is not None or SAMPLERS[config.training.sampling].by_example:
         return {}

@@ -1,1 +1,1 @@
-"""Pictures of results; reads only what was stored, never a model."""
+"""Draw results; reads only stored files, never a model."""

@@ -1,6 +1,6 @@
-"""New tasks for a trained model: which old tasks they cost, and which starts are one and the same.
+"""New tasks for a trained model: which old tasks lose by them, and which starts are identical.
 
-Read by the page and by the terminal, so that both say the same.
+Used by the page and by the terminal, so that both say the same.
 """
 
 from typing import Any
@@ -16,7 +16,7 @@ ALIKE = (
 
 
 def start_rows(found: dict[str, Any]) -> list[tuple[str, list[float | None]]]:
-    """(start, the new tasks' zero-shot scores); one row where all starts are the same model."""
+    """(start, the new tasks' zero-shot scores); one row if all starts are the same model."""
     tasks = list(found["zero_shot"])
     starts = list(dict.fromkeys(s for table in found["zero_shot"].values() for s in table))
     rows = [
@@ -30,7 +30,7 @@ def start_rows(found: dict[str, Any]) -> list[tuple[str, list[float | None]]]:
 
 
 def lost_tasks(found: dict[str, Any]) -> dict[str, str]:
-    """Old tasks that clearly lost by the new ones → how much, in words."""
+    """Old tasks that clearly lost by the new ones, each with its loss in words."""
     old = found.get("old") or {}
     lost = {}
     for task, after in (old.get("after") or {}).items():
@@ -46,17 +46,17 @@ def lost_tasks(found: dict[str, Any]) -> dict[str, str]:
 
 
 def loss_in_words(found: dict[str, Any]) -> str:
-    """One sentence about the old tasks that clearly lost; empty where none did."""
+    """One sentence about the old tasks that clearly lost; empty if none did."""
     told = [f"{task} ({words})" for task, words in lost_tasks(found).items()]
     return f"Learning the new tasks cost old ones: {listed(told)}." if told else ""
 
 
 def advice_against_loss(found: dict[str, Any]) -> str:
-    """What keeps old tasks as they are."""
+    """Advice on how to keep old tasks unchanged."""
     advice = "Set frozen = true in [adapt]: then only what belongs to the new tasks is trained"
     if architecture_of(found.get("architecture")).task_parts:
         return f"{advice}."
     return (
         f"{advice}, and old tasks stay as they are. If that learns too little, train the start "
-        "with an architecture that gives every task parts of its own (ca_mtl, adapters, pals)."
+        "with an architecture that gives every task its own parts (ca_mtl, adapters, pals)."
     )

@@ -1,7 +1,7 @@
-"""What results are made of: a few plain blocks, drawn by a page (`html`) and by a terminal.
+"""Blocks that results are made of, drawn by a page (`html`) and by a terminal.
 
-A section says what it has to say once, in blocks; how they look is not its business. All texts are
-plain: whoever draws them escapes them.
+A section describes its content once, in blocks; it does not decide how they look. All texts are
+plain: the code that draws them escapes them.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from brodmann.results import HeadScores
 from brodmann.text import NOTHING, plain
 
-ROOM_FOR_NAMES = 64  # letters of all column names together; beyond, columns go by number
+ROOM_FOR_NAMES = 64  # letters of all column names together; beyond this, columns are numbered
 
 Number = float | None
 Interval = Sequence[float] | None
@@ -19,8 +19,8 @@ Interval = Sequence[float] | None
 
 @dataclass
 class Words:
-    """A paragraph. `tone`: `lead` is the headline, `note` small print, `caution` what to be careful
-    about, `warning` what went wrong."""
+    """A paragraph. `tone`: `lead` is the headline, `note` small print, `caution` a reason for care,
+    `warning` a failure."""
 
     text: str
     tone: str = "plain"
@@ -28,7 +28,7 @@ class Words:
 
 @dataclass
 class Items:
-    """A list; each with its reason in smaller letters, where there is one."""
+    """A list; each item may have a reason in smaller letters."""
 
     items: Sequence[tuple[str, str]]
     title: str = ""
@@ -41,11 +41,11 @@ class Table:
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
     caption: str = ""
-    strong: Collection[int] = ()  # rows that count more than the others
-    alike: bool = False  # columns hold the same kind of thing: some may be shown before the others
+    strong: Collection[int] = ()  # rows to emphasise
+    alike: bool = False  # similar columns, which may be shown a few at a time
 
     def is_words(self, column: int) -> bool:
-        """Whether it holds words, which begin on the left; numbers end on the right."""
+        """Whether it holds words, which are left-aligned; numbers are right-aligned."""
         cells = [row[column] for row in self.rows if row[column] not in ("", NOTHING)]
         words = sum(not text.lstrip("[+-− ")[:1].isdigit() for text in cells)
         return 2 * words > len(cells)
@@ -53,7 +53,7 @@ class Table:
 
 @dataclass
 class Matrix:
-    """Numbers with a shade. Rows are numbered, so that columns may be called by number."""
+    """Numbers with a shade. Rows are numbered, so that columns may be named by number."""
 
     rows: Sequence[str]
     columns: Sequence[str]
@@ -64,10 +64,10 @@ class Matrix:
     percent: bool = True
     bold_diagonal: bool = False
     numbered: bool = True
-    colours: str = ""  # what the shades mean, for whoever sees them
+    colours: str = ""  # what the shades mean
 
     def column_names(self) -> list[tuple[str, str]]:
-        """(shown, whole) of each column: its name, or its number where names take much room."""
+        """(shown, whole) name of each column: its name, or its number if names are long."""
         if sum(len(name) for name in self.columns) <= ROOM_FOR_NAMES or not self.numbered:
             return [(name, name) for name in self.columns]
         names = []
@@ -82,13 +82,13 @@ class Matrix:
         if value is None:
             return NOTHING
         if not self.percent and not float(value).is_integer():
-            digits = max(1, digits)  # a mean of counts is no count
+            digits = max(1, digits)  # a mean of counts is not a count
         return plain(100 * value if self.percent else value, digits)
 
 
 @dataclass
 class Bars:
-    """A bar a row, with its interval; `unit` stands at the axis."""
+    """One bar per row, with its interval; `unit` labels the axis."""
 
     labels: Sequence[str]
     values: Sequence[Number]
@@ -102,21 +102,21 @@ class Bars:
 class Lines:
     """Series over one axis; a point is (x, y) or (x, y, spread). An empty series keeps its colour.
 
-    With `x_labels` the x of a point is a place in them; with `log_x` equal ratios are equally far.
+    With `x_labels` the x of a point is an index in them; with `log_x` the axis is logarithmic.
     """
 
     series: Mapping[str, Sequence[Sequence[float]]]
     x_title: str
     y_title: str
     caption: str
-    marks: Sequence[tuple[float, str]] = ()  # vertical lines with a word
+    marks: Sequence[tuple[float, str]] = ()  # vertical lines with a label
     x_labels: Sequence[str] = ()
     log_x: bool = False
 
 
 @dataclass
 class Scatter:
-    """A point (x, y, name) a row, with the straight line through them; its band where given."""
+    """One point (x, y, name) per row, with a straight line through them and, if given, its band."""
 
     points: Sequence[tuple[float, float, str]]
     x_title: str
@@ -127,7 +127,7 @@ class Scatter:
 
 @dataclass
 class Tree:
-    """Who joins whom at which distance, the nearest first (average linkage)."""
+    """Which tasks join at which distance, nearest first (average linkage)."""
 
     order: Sequence[str]  # leaves, so that no lines cross
     joins: Sequence[Mapping[str, Any]]  # left and right (names), distance
@@ -136,7 +136,7 @@ class Tree:
 
 @dataclass
 class Atlas:
-    """The heads of one or several runs, to walk about in."""
+    """The heads of one or several runs, to explore interactively."""
 
     maps: Mapping[str, HeadScores]  # run → scores
     measured: Mapping[str, Sequence[dict[str, Any]]]  # run → alpha, mean, interval
@@ -153,7 +153,7 @@ class Code:
 
 @dataclass
 class Fold:
-    """More, for those who want it."""
+    """Further content, folded away."""
 
     title: str
     blocks: "Sequence[Block]"

@@ -13,7 +13,7 @@ from brodmann.reporting.blocks import Lines, Scatter, Tree
 WIDTH, HEIGHT = 560, 270
 LEFT, RIGHT, TOP, BOTTOM = 52, 14, 14, 44
 COLOURS = 8
-LETTER = 7  # width of a digit in the small font, at most
+LETTER = 7  # largest width of a digit in the small font
 Scale = Callable[[float], float]
 DASHES = ("", "6 3", "2 3")
 
@@ -30,7 +30,7 @@ def ticks(low: float, high: float, about: int = 5) -> list[float]:
 
 
 def log_ticks(values: Sequence[float], most: int = 8) -> list[float]:
-    """The values themselves where they are few, otherwise the powers of ten among them."""
+    """The values themselves if they are few, otherwise the powers of ten among them."""
     distinct = sorted(set(values))
     if len(distinct) <= most:
         return distinct
@@ -39,12 +39,12 @@ def log_ticks(values: Sequence[float], most: int = 8) -> list[float]:
 
 
 def style(place: int) -> tuple[str, str]:
-    """(class, dash) of the series at this place: 24 of them can be told apart."""
+    """(class, dash) of the series with this index: 24 of them can be distinguished."""
     return f"c{place % COLOURS}", DASHES[place // COLOURS % len(DASHES)]
 
 
 def scales(block: Lines) -> tuple[Scale, Scale, list[float], list[float]]:
-    """(x, y) from values to places, and the ticks of both axes."""
+    """Functions from values to positions for x and y, and the ticks of both axes."""
     points = [point for series in block.series.values() for point in series]
     xs = [point[0] for point in points] + [at for at, _ in block.marks]
     ys = [point[1] + side * spread(point) for point in points for side in (-1, 1)]
@@ -112,7 +112,7 @@ def _axes(x_ticks: dict[float, str], y_ticks: list[float], x: Scale, y: Scale) -
             )
         )
     for value, word in x_ticks.items():
-        # A long word below the last point would stand half outside the picture.
+        # A long word below the last point would be half outside the picture.
         outside = x(value) + LETTER * len(word) / 2 > WIDTH
         anchor, place = ("end", WIDTH - 1.0) if outside else ("middle", x(value))
         parts.append(
@@ -170,7 +170,7 @@ def swatch(names: Sequence[str], name: str) -> Markup:
 
 
 def scatter(block: Scatter) -> Markup:
-    """Points with their names, the least-squares line where it is defined, and its band."""
+    """Points with their names, the least-squares line if it is defined, and its band."""
     xs, ys = [x for x, _, _ in block.points], [y for _, y, _ in block.points]
     ends: list[tuple[float, float]] = []
     mean_x, mean_y = sum(xs) / len(xs), sum(ys) / len(ys)
@@ -205,7 +205,7 @@ def scatter(block: Scatter) -> Markup:
 
 
 def tree(block: Tree) -> Markup:
-    """Leaves from top to bottom, their joins to the right by distance."""
+    """Leaves from top to bottom, with their joins to the right, by distance."""
     row, names, room = 22, 190, 330
     place = {name: row * (number + 0.7) for number, name in enumerate(block.order)}
     most = max(float(join["distance"]) for join in block.joins) or 1.0

@@ -15,7 +15,7 @@ OWN = "#c0392b"
 
 
 def plot(result: Any, path: str | Path | None = None, *, alpha: float = 0.3) -> Any:
-    """A figure of head scores, a dissociation or attention maps, saved if `path` is given (.svg,
+    """Draw head scores, a dissociation or attention maps; save the figure if `path` is given (.svg,
     .png, .pdf).
 
     `alpha` is the share of heads that a head map marks.
@@ -37,9 +37,9 @@ def plot(result: Any, path: str | Path | None = None, *, alpha: float = 0.3) -> 
 
 
 def save(figure: Any, path: Any) -> None:
-    """To a path by its ending, or as SVG to an open file.
+    """Save to a path, by its suffix, or as SVG to an open file.
 
-    Letters stay letters in an .svg, so that whoever shows it may bring the fonts.
+    Text stays text in an .svg, so that the viewer chooses the fonts.
     """
     import matplotlib
 
@@ -50,7 +50,7 @@ def save(figure: Any, path: Any) -> None:
 
 
 def _head_maps(scores: HeadScores, alpha: float) -> Any:
-    """All maps in one picture with gaps between: many small axes take seconds to draw."""
+    """Draw all maps in one picture with gaps between: many small axes take seconds to draw."""
     from matplotlib.figure import Figure
 
     layers, heads = scores.shape
@@ -102,7 +102,7 @@ def _dissociation(result: Dissociation) -> Any:
     names = [short(task) for task in result.tasks]
     figure = Figure(figsize=(3.4 + 1.4 * count, 1.6 + 0.5 * count))
     left, right = figure.subplots(1, 2, width_ratios=[count + 2, count])
-    longest = max(len(name) for name in names)  # the right side's names stand between the two
+    longest = max(len(name) for name in names)  # the right side's names are between the two
     figure.subplots_adjust(wspace=(0.3 + 0.075 * longest) / (0.3 * figure.get_figwidth()))
     matrix = np.array(result.performance)
     base = np.array(result.base)[:, None]
@@ -139,7 +139,7 @@ def _dissociation(result: Dissociation) -> Any:
 
 
 def _attention_maps(result: AttentionMaps) -> Any:
-    """A heat map a task, layer × head, layer 0 below (HMNet, Figures 5 and 6)."""
+    """One heat map per task, layer × head, layer 0 at the bottom (HMNet, Figures 5 and 6)."""
     from matplotlib.figure import Figure
 
     count, layers, heads = result.values.shape
@@ -162,7 +162,7 @@ def _attention_maps(result: AttentionMaps) -> Any:
 
 
 def learning_curves(summary: dict[str, Any]) -> Any:
-    """Few-shot scores over the amount of data: a line a start, its spread over seeds as a band."""
+    """Few-shot scores by amount of data: one line per start, with a band for the spread."""
     from matplotlib.figure import Figure
 
     tasks = summary["tasks"]

@@ -1,7 +1,7 @@
-"""What the measurements say, and what to try next: rules, each with its threshold, no opinions.
+"""Findings from the measurements, and what to try next: rules with thresholds, no opinions.
 
-Every rule reads stored numbers and says which; a measurement that is missing makes its rule silent
-(or proposes to measure it).
+Every rule reads stored numbers and names them; if a measurement is missing, its rule is silent (or
+proposes to measure it).
 """
 
 from typing import Any
@@ -17,17 +17,17 @@ from brodmann.reporting.separation import HARDLY, Reasoned
 from brodmann.results import Dissociation
 from brodmann.text import counted, interval, listed, mean_spread, percent, percentage, points
 
-STILL_RISING = 0.01  # gain of the last evaluation over the one before, with the best one last
+STILL_RISING = 0.01  # gain of the last evaluation, the best so far, over the one before
 FORGOTTEN = 0.02  # loss from a task's own best evaluation to the last
-FALLEN = 0.5  # of the loss of guessing: below it, the training examples have been learnt
+FALLEN = 0.5  # share of the loss of guessing: below it, the training examples are learnt
 CUT = 0.10  # share of texts cut at max_length
 FEW = 300  # validation examples
 CROWDED = 0.60  # mean overlap of the tasks' top heads
-IDLE = 0.10  # of all importance, in the least important 30 % of heads
+IDLE = 0.10  # share of all importance in the least important 30 % of heads
 
 
 def sharing(study: Study) -> list[Reasoned]:
-    """What each task gains or loses by sharing, where single-task runs stand beside."""
+    """What each task gains or loses by sharing, if there are single-task runs to compare with."""
     found: list[Reasoned] = []
     single, other = single_arm(study), sharing_arm(study)
     if study.comparison is None or single is None or other is None:
@@ -48,7 +48,7 @@ def sharing(study: Study) -> list[Reasoned]:
         reason = f"{points(difference)} points{named} against single-task training {interval(ends)}"
         reason += f", {counted(seeds, 'seed')}"
         if seeds < FEWEST_SEEDS:
-            reason += ": an indication, another seed may turn it"
+            reason += ": an indication that another seed may reverse"
         found.append((words, reason))
     return found
 
@@ -64,12 +64,12 @@ def _arm_unlearnt(study: Study, arm: str, task: str) -> bool:
 
 
 def unlearnt(score: float, trivial: float | None) -> bool:
-    """Hardly better than an answer without reading."""
+    """Whether a score is hardly better than an answer without reading."""
     return trivial is not None and trivial < 1 and (score - trivial) / (1 - trivial) < LEARNT
 
 
 def unlearnt_tasks(run: Record) -> dict[str, str]:
-    """Task → why it is hardly trained: by its score, or by its training loss."""
+    """Why tasks are hardly trained, by task: by score, or by training loss."""
     found = dict(run.dissociation.undertrained) if run.dissociation else {}
     for task, entry in run.validation.items():
         trivial = entry.get("trivial")
@@ -82,7 +82,7 @@ def unlearnt_tasks(run: Record) -> dict[str, str]:
 
 
 def arms_against_baseline(study: Study) -> list[Reasoned]:
-    """Every other way of training in one line: score and separation."""
+    """One line per other way of training: score and separation."""
     if study.comparison is None:
         return []
     arms, baseline = study.comparison["arms"], study.comparison["baseline"]
@@ -104,7 +104,7 @@ def arms_against_baseline(study: Study) -> list[Reasoned]:
 
 
 def cautions(run: Record) -> list[Reasoned]:
-    """What to be careful about before believing the numbers."""
+    """Reasons for care before believing the numbers."""
     found = []
     for task, reason in unlearnt_tasks(run).items():
         found.append((f"{task} is {HARDLY}: what is measured on it means little.", reason))
@@ -127,15 +127,15 @@ def cautions(run: Record) -> list[Reasoned]:
     if result is not None and architecture_of(result.settings.get("architecture")).separate:
         found.append(
             (
-                "Every task has an encoder of its own here.",
-                "heads are compared by their places only",
+                "Every task has its own encoder here.",
+                "heads are compared by their positions only",
             )
         )
     return found
 
 
 def next_steps(study: Study) -> list[Reasoned]:
-    """What to try, each from one measurement."""
+    """Suggestions for what to try, each from one measurement."""
     run = study.first
     if run is None or not run.validation:
         return []
@@ -162,10 +162,10 @@ def next_steps(study: Study) -> list[Reasoned]:
             (
                 'Compare with single-task training: [compare] arms = ["single", "multi", "iat"], '
                 "seeds = [0, 1, 2].",
-                "one run cannot say what sharing cost, nor how much another seed would move",
+                "one run cannot show what sharing costs, nor how much another seed would change it",
             )
         )
-    if not weak:  # what is known of the heads of such a model leads nowhere
+    if not weak:  # findings about the heads of such a model lead nowhere
         found += _head_steps(study, run, result, special)
     if run.scores is not None and result is None and len(run.tasks) > 1:
         found.append(("Run `brodmann dissociate`.", "heads are mapped, D is not measured"))
@@ -175,7 +175,7 @@ def next_steps(study: Study) -> list[Reasoned]:
 def _head_steps(
     study: Study, run: Record, result: Dissociation | None, special: bool
 ) -> list[Reasoned]:
-    """What the map of heads and D propose, for a model whose tasks are trained."""
+    """Suggestions from the map of heads and D, for a model whose tasks are trained."""
     found: list[Reasoned] = []
     ends = None if result is None else result.intervals["mean"]
     if result is not None and ends is not None and not special:
@@ -185,7 +185,7 @@ def _head_steps(
         if ends[1] < DISTINCT and crowded >= CROWDED:
             found.append(
                 (
-                    "Try [specialize] (IAT): it trains the last steps along each task's own heads.",
+                    "Try [specialize] (IAT): its last steps train only each task's own heads.",
                     f"tasks share {percent(crowded, 0)} % of their top heads "
                     f"(from {percentage(CROWDED)}), and the interval of D is below "
                     f"{percentage(DISTINCT)}",
@@ -218,7 +218,7 @@ def _head_steps(
 
 
 def _pruning_cost(study: Study) -> bool:
-    """Whether the least important heads were switched off here, and that clearly cost score."""
+    """Whether the least important heads were switched off here, at a clear cost in score."""
     arms = {} if study.comparison is None else study.comparison["arms"]
     against = (arms.get("off_least") or {}).get("against")
     if against is None:
@@ -239,7 +239,7 @@ def _training_steps(run: Record) -> list[Reasoned]:
     for task, curve in learning_curves(run).items():
         lower = lower_is_better(run.validation.get(task, {}).get("metric"))
         values = [-value if lower else value for _, value in curve]
-        if lower or len(values) < 2:  # an error has no points to gain
+        if lower or len(values) < 2:  # points cannot be gained on an error
             continue
         if values[-1] == max(values):
             if values[-1] - values[-2] > STILL_RISING and task not in weak:
@@ -272,7 +272,7 @@ def _training_steps(run: Record) -> list[Reasoned]:
 
 
 def _remedies(run: Record, weak: dict[str, str]) -> list[Reasoned]:
-    """More training for hardly trained tasks; more data where the training loss has fallen."""
+    """More training for hardly trained tasks; more data if the training loss has fallen."""
     fallen = [task for task in weak if _has_fallen(run.validation.get(task, {}))]
     rest = [task for task in weak if task not in fallen]
     found = []
@@ -296,7 +296,7 @@ def _has_fallen(entry: dict[str, Any]) -> bool:
 
 
 def learning_curves(run: Record) -> dict[str, list[tuple[float, float]]]:
-    """task → (step, primary score) of every evaluation during training."""
+    """(step, primary score) of every evaluation during training, by task."""
     curves: dict[str, list[tuple[float, float]]] = {task: [] for task in run.tasks}
     for entry in run.entries("evaluation"):
         for task, scores in entry.get("scores", {}).items():
@@ -307,18 +307,18 @@ def learning_curves(run: Record) -> dict[str, list[tuple[float, float]]]:
 
 
 def idle_share(run: Record) -> float | None:
-    """Of all importance (tasks weighing equally), what the least important 30 % of heads hold."""
+    """Share of all importance (tasks weighted equally) in the least important 30 % of heads."""
     if run.scores is None:
         return None
     together = run.scores.together()
     total = float(together.sum())
-    if total <= 0 or together.min() < 0:  # leave-one-out scores may be negative: no share of a sum
+    if total <= 0 or together.min() < 0:  # negative leave-one-out scores have no share of a sum
         return None
     return float(sum(together[layer, head] for layer, head in run.scores.least(0.3)) / total)
 
 
 def missing_stages(run: Record) -> list[str]:
-    """What a run still lacks, by the commands that make it."""
+    """Commands for the stages that a run still lacks."""
     missing = []
     if not run.entries("evaluation"):
         missing.append("train")
@@ -328,14 +328,14 @@ def missing_stages(run: Record) -> list[str]:
 
 
 def meta_findings(found: dict[str, Any]) -> list[tuple[str, str]]:
-    """A line a pair: whether meta-training helped there, after the last step on most examples."""
+    """One line per pair: whether meta-training helped, after the last step on most examples."""
     lines = []
     for name, pair in found["pairs"].items():
         last = max(pair["table"], key=lambda entry: (entry["shots"], entry["steps"]))
         words = []
         for start, difference in last["differences"].items():
             if difference is None or difference.get("low") is None:
-                continue  # one seed says nothing of the next
+                continue  # one seed says nothing about another
             clear = difference["low"] > 0 or difference["high"] < 0
             side = "better" if difference["mean"] > 0 else "worse"
             verdict = f"{side} than" if clear else "not clearly different from"

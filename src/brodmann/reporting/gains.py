@@ -1,6 +1,6 @@
-"""What tasks gain by being trained together: every way of training against the single-task one.
+"""What tasks gain by being trained together: every way of training against single-task training.
 
-The single-task run is the one whose tasks have encoders of their own, whatever its name.
+The single-task run is the one whose tasks have their own encoders, whatever its name.
 """
 
 from typing import Any
@@ -11,7 +11,7 @@ from brodmann.reporting.record import Record, Study
 
 
 def single_arm(study: Study) -> str | None:
-    """The arm whose tasks have encoders of their own."""
+    """The arm whose tasks have their own encoders."""
     if study.comparison is None:
         return None
     arms = study.comparison["arms"]
@@ -23,7 +23,7 @@ def single_arm(study: Study) -> str | None:
 
 
 def sharing_arm(study: Study) -> str | None:
-    """The arm held against it, with intervals: these are of differences with the baseline."""
+    """The arm to compare with it, with intervals of the differences to the baseline."""
     single = single_arm(study)
     if single is None or study.comparison is None:
         return None
@@ -34,7 +34,7 @@ def sharing_arm(study: Study) -> str | None:
 
 
 def single_differences(study: Study) -> dict[str, tuple[float, Any]]:
-    """task → (training together minus single-task, its interval); empty where unknown."""
+    """(training together minus single-task, its interval) by task; empty if unknown."""
     single, other = single_arm(study), sharing_arm(study)
     if single is None or other is None or study.comparison is None:
         return {}
@@ -44,7 +44,7 @@ def single_differences(study: Study) -> dict[str, tuple[float, Any]]:
     found = {}
     for task in _scored(study.comparison):
         entry = side["against"]["per_task"][task]
-        # Seeds that all differ alike have no interval: then that over examples stands in.
+        # Seeds that all differ equally have no interval: use the one over examples instead.
         ends = entry["interval"] or entry["over_examples"]["interval"]
         low, high = sorted(sign * end for end in ends)
         found[task] = (sign * entry["difference"], (low, high))
@@ -52,7 +52,7 @@ def single_differences(study: Study) -> dict[str, tuple[float, Any]]:
 
 
 def gains(study: Study, arm: str) -> dict[str, float]:
-    """task → what this arm scores above the single-task one, means over seeds."""
+    """Points that this arm scores above the single-task one, by task; means over seeds."""
     single = single_arm(study)
     if single is None or study.comparison is None or arm == single:
         return {}
@@ -72,7 +72,7 @@ def runs_by_arm(study: Study, measure: str) -> dict[str, Record]:
 
 
 def _scored(comparison: dict[str, Any]) -> list[str]:
-    """Tasks where more is better: an error has no points to gain."""
+    """Tasks with a score where higher is better: points cannot be gained on an error."""
     metrics = comparison.get("metrics") or [""] * len(comparison["tasks"])
     pairs = zip(comparison["tasks"], metrics, strict=True)
     return [task for task, metric in pairs if not lower_is_better(metric)]

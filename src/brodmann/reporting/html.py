@@ -1,7 +1,7 @@
-"""Sections → one page: no network, no library, nothing in it that is not escaped.
+"""Render sections as one page: no network, no library, everything escaped.
 
-Names and texts come from data, so the page trusts none of them: templates escape, the script writes
-text only, and the page's own policy forbids every script but that one.
+Names and texts come from data, so the page trusts none of them: templates escape, the script only
+writes text, and the page's own policy forbids every other script.
 """
 
 import base64
@@ -55,7 +55,7 @@ def page(title: str, subtitle: str, sections: Sequence[Section]) -> str:
 
 
 def embedded(document: Any) -> Markup:
-    """JSON that is safe inside a script element, whatever the names in it."""
+    """JSON that is safe inside a script element, whatever names it contains."""
     text = json.dumps(document, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     for letter in "<>&":
         text = text.replace(letter, f"\\u{ord(letter):04x}")
@@ -63,7 +63,7 @@ def embedded(document: Any) -> Markup:
 
 
 def atlas_data(block: Atlas) -> dict[str, Any]:
-    """What the script needs of every run's map; ranks count from 0, -1 is a removed head."""
+    """Data of every run's map for the script; ranks count from 0, -1 is a removed head."""
     runs = []
     for name, scores in block.maps.items():
         owner, strength = ownership(scores)
@@ -85,9 +85,9 @@ def atlas_data(block: Atlas) -> dict[str, Any]:
 
 
 def ownership(scores: HeadScores) -> tuple[np.ndarray, np.ndarray]:
-    """Whose each head is, and how far it is that task's alone (0: everybody's, 1: only its).
+    """The owner of each head, and how exclusive it is (0: shared by all, 1: its task's alone).
 
-    A task's importance is shared out over the heads; the owner is the task with the largest share.
+    A task's importance is divided over the heads; the owner is the task with the largest share.
     """
     positive = np.maximum(scores.values, 0.0)
     totals = positive.sum(axis=(1, 2), keepdims=True)
@@ -108,7 +108,7 @@ def ranks(scores: HeadScores, task: str) -> list[int]:
 
 
 def rounded(value: float) -> float:
-    """Four digits are more than a reader can use."""
+    """Round to four digits, which is more than a reader can use."""
     return float(f"{value:.4g}")
 
 
@@ -118,12 +118,12 @@ def shade(block: Matrix, row: int, column: int) -> str:
     if found is None:
         return ""
     style = f"--shade:{round(55 * min(abs(found), 1.0))}%"
-    # what is below 0 does not look like 0
+    # values below 0 must not look like 0
     return f"{style};--heat:var(--mark)" if found < 0 else style
 
 
 def bar_places(block: Bars) -> dict[str, Any]:
-    """Where bars, intervals and ticks stand, in percent of the width."""
+    """Positions of bars, intervals and ticks, in percent of the width."""
     ends = [0.0]
     for value, interval in zip(block.values, block.intervals, strict=True):
         ends += [] if value is None else [value]

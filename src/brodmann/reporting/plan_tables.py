@@ -1,4 +1,4 @@
-"""What runs will take, before they run; afterwards, beside what they took."""
+"""Plans of runs as tables; afterwards, beside what they took."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,7 +8,7 @@ from brodmann.text import NOTHING, duration, millions, parameters, percentage, s
 
 
 def plan(found: Mapping[str, Any]) -> list[Block]:
-    """One row per stage: operations, planned time and, once it has run, what it took."""
+    """One row per stage: operations, planned time and, once it has run, the time it took."""
     counts, tokens = found["parameters"], found["tokens"]
     length = f"{found['trainings']:,} trainings" if "trainings" in found else ""
     length = length or f"{found['steps']:,} steps"
@@ -22,7 +22,7 @@ def plan(found: Mapping[str, Any]) -> list[Block]:
         for stage, seconds in found["seconds"].items()
     ]
     measured = {stage: seconds for stage, seconds in took.items() if stage in found["seconds"]}
-    planned = sum(found["seconds"][stage] for stage in measured)  # a run may leave stages out
+    planned = sum(found["seconds"][stage] for stage in measured)  # a run may skip stages
     operations, whole = sum(found["operations"].values()), sum(found["seconds"].values())
     rows.append(_row("all", operations, whole, planned, sum(measured.values()), bool(took)))
     blocks: list[Block] = [Words(words), _table("stage", rows, bool(took)), _memory(found)]
@@ -32,7 +32,7 @@ def plan(found: Mapping[str, Any]) -> list[Block]:
 
 
 def plan_of_many(found: Mapping[str, Any]) -> list[Block]:
-    """One row per run and, of those that have run, what they took."""
+    """One row per run and, for those that have run, the time they took."""
     took = any(cell.get("took") for cell in found["cells"])
     rows = []
     planned, spent = 0.0, 0.0
@@ -62,7 +62,7 @@ def plan_of_many(found: Mapping[str, Any]) -> list[Block]:
 
 
 def estimate(found: Mapping[str, Any]) -> list[Block]:
-    """One row per recipe; what sharing saves at the end."""
+    """One row per recipe, and what sharing saves."""
     rows = []
     for row in [*found["recipes"], {"recipe": "all", **found}]:
         again = f" ({row['there']} twice)" if row["there"] else ""
@@ -81,15 +81,17 @@ def estimate(found: Mapping[str, Any]) -> list[Block]:
     caption = f"Estimate at the {found['scale']} scale, counted without data or weights."
     blocks: list[Block] = [Table(columns, rows, caption, strong=[len(rows) - 1])]
     if found["speed"] is None:
-        text = "hours: --speed OPERATIONS, those a second that training really reaches there"
+        text = (
+            "for hours, add --speed OPERATIONS: those per second that training really reaches there"
+        )
         blocks.append(Words(text))
     if found["operations_alone"]:
         saved = 1 - found["operations"] / found["operations_alone"]
         if saved >= 0.005:
-            text = "runs that share their first steps, or stand in two recipes, save"
+            text = "sharing first steps, or runs between recipes, saves"
             blocks.append(Words(f"{text} {percentage(round(saved, 2))}"))
     if found["assumed"]:
-        text = "lengths not known, taken as long as a text may be"
+        text = "unknown lengths, assumed to be the longest possible"
         blocks.append(Words(f"{text}: {', '.join(found['assumed'])}"))
     return blocks
 
@@ -101,7 +103,7 @@ def _scaled(value: float | None, unit: float, digits: int) -> str:
 def _row(
     name: str, operations: float, seconds: float, planned: float, took: float | None, beside: bool
 ) -> tuple[str, ...]:
-    """`planned` is the planned time of what has run, shown `beside` the time it took."""
+    """A row; `planned` is the planned time of what has run, shown `beside` the time it took."""
     cells = (name, f"{operations:.2g}", duration(seconds))
     if not beside:
         return cells

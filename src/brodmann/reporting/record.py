@@ -1,4 +1,4 @@
-"""What run folders hold, read for a report: files only, no torch, nothing measured."""
+"""Read run folders for a report: files only, no torch, nothing measured."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +18,7 @@ MEASURES += tuple(f"relevance-{by}" for by in (*names_of("trainings"), *names_of
 
 @dataclass
 class Record:
-    """One run; what it lacks is None or empty."""
+    """One run; missing parts are None or empty."""
 
     name: str
     settings: dict[str, Any]
@@ -29,9 +29,9 @@ class Record:
     parameters: dict[str, int] = field(default_factory=dict)
     scores: HeadScores | None = None
     dissociation: Dissociation | None = None
-    measures: dict[str, Any] = field(default_factory=dict)  # what else was measured, by its file
+    measures: dict[str, Any] = field(default_factory=dict)  # further measurements, by file
     gates: list[list[float]] | None = None  # the model's own, (layer, head)
-    conditioning: dict[str, Any] | None = None  # scores with tasks exchanged
+    conditioning: dict[str, Any] | None = None  # scores with tasks swapped
     arm: str = ""  # of the comparison it is part of
 
     @property
@@ -49,7 +49,7 @@ class Record:
 
 @dataclass
 class Study:
-    """What one report is about: a run, several, or a whole comparison or grid."""
+    """The subject of one report: a run, several, or a whole comparison or grid."""
 
     title: str
     runs: list[Record]
@@ -66,7 +66,7 @@ class Study:
 def read_record(folder: Path) -> Record:
     config = folder / "config.toml"
     if not config.is_file():
-        raise InputError(f"{folder}: no run there (config.toml is missing)")
+        raise InputError(f"{folder}: not a run (config.toml is missing)")
     settings = read_settings(config)
     metrics = _read(folder / "metrics.json")
     try:

@@ -1,8 +1,8 @@
-"""Specialization in words: what D, its interval and its tests allow to be said.
+"""Specialization in words: what D, its interval and its tests allow us to say.
 
-A headline needs a D that is defined, tasks that are trained, an interval that does not include
-zero, and (where it was measured) a D beyond that of heads dealt to the tasks at random. A pair is
-called double or distinct by the intervals of both its tasks, not by their values.
+A headline needs a defined D, trained tasks, an interval that does not include zero, and (if it was
+measured) a D beyond that of heads assigned to the tasks at random. A pair is called double or
+distinct by the intervals of both its tasks, not by their values.
 """
 
 from collections import Counter
@@ -59,7 +59,7 @@ def headline(result: Dissociation, weak: Sequence[str]) -> str:
         return "Inverted: tasks suffer more from losing each other's heads than their own."
     p = exchange_p(result)
     if p is not None and p > SIGNIFICANT:
-        return "Not clear: the same heads, dealt to the tasks at random, separate them as well."
+        return "Not clear: the same heads, assigned to the tasks at random, separate them as well."
     if ends[0] >= DISTINCT:
         return "Strong specialization: on average, tasks depend on heads of their own."
     if ends[1] < DISTINCT:
@@ -68,7 +68,7 @@ def headline(result: Dissociation, weak: Sequence[str]) -> str:
 
 
 def exchange_p(result: Dissociation) -> float | None:
-    """p of D against the same heads dealt at random; None where it was not tested."""
+    """p of D against the same heads assigned at random; None if it was not tested."""
     return None if result.null is None else result.null["p"]
 
 
@@ -81,12 +81,12 @@ def _measure(result: Dissociation) -> str:
         words += f"; 95 % interval over {' and '.join(over)}"
     p = exchange_p(result)
     if p is not None:
-        words += f"; {p_value(p)} against the same heads dealt at random"
+        words += f"; {p_value(p)} against the same heads assigned at random"
     return f"{words}; strong from {percentage(DISTINCT)}"
 
 
 def _each_task(result: Dissociation, weak: Sequence[str]) -> list[Reasoned]:
-    """Who has separated: by the task's interval and its test against random heads, both."""
+    """Which tasks have separated: by the task's interval and its test against random heads."""
     groups: dict[str, list[str]] = {
         "separated": [],
         "not clear": [],
@@ -124,7 +124,7 @@ def _group(ends: Sequence[float], p: float | None) -> str:
 
 
 def pair_findings(result: Dissociation, weak: Sequence[str]) -> dict[tuple[int, int], str]:
-    """(task, task) → what the pair shows, in words."""
+    """What each pair shows, in words, by (task, task)."""
     found = findings(result.pairwise, result.intervals)
     words = {}
     for i, one in enumerate(result.tasks):

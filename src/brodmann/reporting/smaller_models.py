@@ -1,4 +1,4 @@
-"""A model beside the smaller one that was made of it: pruned heads, or a student."""
+"""A model beside the smaller one made from it: pruned, or a student."""
 
 from collections.abc import Mapping
 from typing import Any

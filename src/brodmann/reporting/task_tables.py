@@ -1,4 +1,4 @@
-"""Tasks before any training: those of a run as they were read, and datasets that have a name."""
+"""Tasks before any training: those of a run as they were read, and named datasets."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,7 +11,7 @@ from brodmann.text import NOTHING
 
 
 def tasks_read(tasks: Sequence[Task]) -> list[Block]:
-    """Kind, labels, sizes and metric of each task, and what was noticed in its data."""
+    """Kind, labels, sizes and metric of each task, and notes on its data."""
     rows = [
         (
             task.name,
@@ -29,14 +29,14 @@ def tasks_read(tasks: Sequence[Task]) -> list[Block]:
     for task in tasks:
         more = [f"{size:,} {split}" for split, size in task.sizes.items() if split not in SPLITS]
         if more:
-            text = f"{task.name}: also judged on {', '.join(more)} examples"
+            text = f"{task.name}: also evaluated on {', '.join(more)} examples"
             blocks.append(Words(text, "caution"))
         blocks += [Words(note, "caution") for note in task.notes]
     return blocks
 
 
 def catalogue(entries: Sequence[Entry]) -> list[Block]:
-    """One row per dataset; of its languages the first, and how many more."""
+    """One row per dataset, with its first language and the number of others."""
     rows = []
     for entry in entries:
         size = entry.train_size(entry.languages[0])

@@ -1,4 +1,4 @@
-"""Tables and figures of the papers, drawn: ours filled, the paper's numbers outlined."""
+"""Draw tables and figures of the papers: ours filled, the paper's numbers outlined."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -11,26 +11,26 @@ from brodmann.text import short
 Numbers = dict[str, dict[str, float | None]]  # row → column → value
 SHADES = ("#1f4e79", "#c0392b", "#4a7c59", "#b8860b", "#6c5b7b", "#557a95", "#8c564b", "#555555")
 STYLES = ("-", "--", "-.")
-NO_PAIR = ("Pearson r, p", "Spearman ρ, p")  # how rows under the pairs begin
-LEAST_RANGE = 0.02  # of an axis of lines
+NO_PAIR = ("Pearson r, p", "Spearman ρ, p")  # first words of the rows below the pairs
+LEAST_RANGE = 0.02  # least range of a y axis
 AROUND = ((4, 2, "left", "bottom"), (4, -2, "left", "top"), (-4, 2, "right", "bottom"),
           (-4, -2, "right", "top"), (0, 6, "center", "bottom"), (0, -6, "center", "top"),
           (12, 10, "left", "bottom"), (12, -10, "left", "top"), (-12, 10, "right", "bottom"),
           (-12, -10, "right", "top"))  # of a point: where its name may stand  # fmt: skip
 SPREAD = "± seeds"  # a column: the standard deviation of the average, or of D
-PLUS_MINUS, P_VALUE = " ±", " p"  # endings of columns that say how sure another one is
+PLUS_MINUS, P_VALUE = " ±", " p"  # endings of columns that show how certain another one is
 ASIDE = (
     "difficulty",
     SPREAD,
     "task σ",
     "% data used",
     "peak at step",
-)  # not of one kind with the other columns
+)  # columns of another kind than the rest
 
 
 def draw_view(view: dict[str, Any], ours: Numbers, about: str = "") -> Any:
-    """A figure of one view's numbers in the way the view asks for; `about` stands in its title,
-    because pictures travel without the words around them."""
+    """Draw one view's numbers as the view asks for; `about` is put in the title, because pictures
+    travel without the words around them."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
 
@@ -54,7 +54,7 @@ def draw_view(view: dict[str, Any], ours: Numbers, about: str = "") -> Any:
         axes.yaxis.set_major_locator(MaxNLocator(integer=True))  # there is no half a head
     axes.tick_params(labelsize=7)
     low, high = axes.get_ylim()
-    if view["figure"] == "lines" and high - low < LEAST_RANGE:  # noise is not to look like news
+    if view["figure"] == "lines" and high - low < LEAST_RANGE:  # noise must not look like news
         axes.set_ylim((low + high - LEAST_RANGE) / 2, (low + high + LEAST_RANGE) / 2)
     scale = f" ({about})" if about else ""
     axes.set_title(f"{view['name']}{scale}: {view['shows']}", fontsize=9, parse_math=False)
@@ -68,7 +68,7 @@ def _is_companion(column: str) -> bool:
 def _bars(
     axes: Any, ours: Numbers, paper: Numbers, rows: Sequence[str], columns: Sequence[str]
 ) -> None:
-    """A group of bars a row, its average with the spread over seeds; the paper's as an outline."""
+    """One group of bars per row, its average with the spread over seeds; the paper's outlined."""
     width = 0.8 / len(columns)
     for place, column in enumerate(columns):
         middle = np.arange(len(rows)) + (place - (len(columns) - 1) / 2) * width
@@ -90,7 +90,7 @@ def _bars(
 def _lines(
     axes: Any, ours: Numbers, paper: Numbers, rows: Sequence[str], columns: Sequence[str]
 ) -> None:
-    """A line a row over the columns in their order; the paper's dotted."""
+    """One line per row over the columns in their order; the paper's dotted."""
     for place, row in enumerate(rows):
         shade = SHADES[place % len(SHADES)]
         own = STYLES[place // len(SHADES) % len(STYLES)]  # more lines than shades
@@ -130,12 +130,12 @@ def _matrix(
 def _points(
     axes: Any, ours: Numbers, paper: Numbers, rows: Sequence[str], columns: Sequence[str]
 ) -> None:
-    """A point a row, the first column against the second, the line through them and its band."""
+    """One point per row, first column against second, with the line through them and its band."""
     x, y = (np.array(_values(ours, rows, column)) for column in columns[:2])
     axes.scatter(x, y, s=18, color=SHADES[0])
     axes.margins(0.08)  # room for names
     axes.autoscale_view()
-    axes.autoscale(False)  # the picture is of the points: a wide band would flatten them
+    axes.autoscale(False)  # scale to the points: a wide band would flatten them
     known = np.isfinite(x) & np.isfinite(y)
     if known.sum() > 2 and np.ptp(x[known]) > 0 and np.ptp(y[known]) > 0:
         line = linked(x[known].tolist(), y[known].tolist())
@@ -148,8 +148,8 @@ def _points(
 
 
 def _name_points(axes: Any, points: Sequence[tuple[str, float, float]]) -> None:
-    """Each name beside its point, at the first place around it where no point and no other name
-    is; where all are taken, at the right of it."""
+    """Put each name beside its point, at the first position that no point or other name occupies;
+    if all are occupied, to its right."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.transforms import Bbox
 

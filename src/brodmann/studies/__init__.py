@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from brodmann.studies.plan.counting import Counted
     from brodmann.training.events import Report
 
-STUDIES: dict[str, str] = {  # in this order: a grid may be of adaptations, or of students
+STUDIES: dict[str, str] = {  # order matters: a grid's cells may be adaptations or students
     "grid": f"{__name__}.grid",
     "compare": f"{__name__}.arms",
     "transfer": f"{__name__}.transfer",
@@ -27,42 +27,42 @@ STUDIES: dict[str, str] = {  # in this order: a grid may be of adaptations, or o
     "adapt": f"{__name__}.adapt",
     "distill": f"{__name__}.distill",
 }
-ONE_RUN = f"{__name__}.one_run"  # a configuration without any of them
+ONE_RUN = f"{__name__}.one_run"  # for a configuration without any of these sections
 
 
 class Study:
-    """A kind of study. The defaults hold for one that works in the configuration's own folder."""
+    """A kind of study. The defaults suit a study that works in the configuration's own folder."""
 
     command = "run"  # `brodmann COMMAND CONFIG` runs it
     in_grids = False  # whether a cell of a grid may be one: `run_cell`
 
     def run(self, config: "Config", base: Path, report: "Report", **options: Any) -> dict[str, Any]:
-        """Do what is not done yet; the result. `cache` may hold tasks that were read before."""
+        """Do what is not done yet and return the result; `cache` may hold tasks already read."""
         raise NotImplementedError
 
     def run_cell(
         self, config: "Config", base: Path, report: "Report", *, heads: bool, **options: Any
     ) -> dict[str, Any]:
-        """Do it as a cell of a grid; `splits` with scores, and whatever the cell should keep.
+        """Run as a cell of a grid; return `splits` with scores, and anything else the cell keeps.
 
         Among the options is `cache`, which the cells share.
         """
         raise NotImplementedError
 
     def runs(self, config: "Config") -> dict[str, "Config"]:
-        """Label → configuration of each run that makes the study up."""
+        """The configuration of each run of the study, by label."""
         return {config.name: config}
 
     def folders(self, config: "Config") -> list[Path]:
-        """What its page is drawn from: one folder with the study's document, or its runs."""
+        """Folders that its page is drawn from: one with the study's document, or its runs."""
         return [config.folder]
 
     def read_more(self, config: "Config", result: dict[str, Any]) -> dict[str, Any]:
-        """What readers of papers' tables need besides the result of `run`."""
+        """Further results that readers of papers' tables need besides that of `run`."""
         return {}
 
     def is_done(self, config: "Config") -> bool:
-        """Whether it has left something that another study can start from."""
+        """Whether another study can start from its results."""
         return config.folder.is_dir()
 
     def move_starts(self, values: dict[str, Any], moved: Callable[[str], str]) -> None:
@@ -74,17 +74,17 @@ class Study:
     def measure(
         self, config: "Config", base: Path, report: "Report", *, heads: bool, cache: "TaskCache"
     ) -> dict[str, Any]:
-        """The plan of one cell, from some of its steps."""
+        """Plan one cell from some of its steps."""
         raise NotImplementedError
 
     def plan(
         self, config: "Config", base: Path, report: "Report", *, speed: float | None, heads: bool
     ) -> dict[str, Any]:
-        """What it will take, from some of its steps; afterwards, what it took."""
+        """Estimate what the study will take from some of its steps; afterwards, what it took."""
         raise NotImplementedError
 
     def count(self, config: "Config", start: "Config | None") -> "Counted":
-        """What it will take, without data or weights; `start` is where its models come from."""
+        """Estimate the study without data or weights, given the `start` of its models."""
         raise NotImplementedError
 
 
@@ -96,7 +96,7 @@ def load_study(section: str) -> Study:
 
 
 def study_of(config: "Config") -> Study:
-    """The study that a configuration asks for; without one, a single run."""
+    """The study that a configuration asks for; by default, a single run."""
     if config.study is not None:
         return load_study(config.study.kind)
     for section in STUDIES:

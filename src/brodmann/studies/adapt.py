@@ -1,8 +1,8 @@
-"""New tasks for a trained model: every start scored before any training, then training from one.
+"""Add new tasks to a trained model: score every start before training, then train from one.
 
-The trained model keeps its tasks, which are scored before and after; what was learnt goes into a
-run folder of its own. With `shares` the training is done once for each share of the data, always
-from the start; the run's own model is that of the largest.
+The trained model keeps its tasks, which are scored before and after; the adapted model is saved in
+a run folder of its own. With `shares`, one training is done for each share of the data, always from
+the start; the run's own model is that of the largest share.
 """
 
 import copy
@@ -37,7 +37,7 @@ FILE = "adaptation.json"
 def adapt(
     config: Config, base: Path, report: Report, *, cache: TaskCache | None = None
 ) -> dict[str, Any]:
-    """Zero-shot scores of every start, then (unless asked not to) training from the chosen one."""
+    """Score every start zero-shot, then (unless asked not to) train from the chosen one."""
     from brodmann.models.saving import weights_digest
     from brodmann.training.checkpoints.checkpoint import clear_checkpoints
 
@@ -77,7 +77,7 @@ def adapt(
                     learnt = _trained(model, shares[share], config, section, place, report)
                 row = _row(shares[share], _primary(_judged(learnt, tasks, config), tasks))
                 keep(shares={**result.get("shares", {}), percentage(share): row})
-                clear_checkpoints(place)  # nobody goes on from a share's model
+                clear_checkpoints(place)  # a share's training is never resumed
         if not has_whole_model(folder, report):
             with timed(folder, "training"):
                 learnt = _trained(model, shares[largest], config, section, folder, report)
@@ -96,7 +96,7 @@ def adapt(
 
 
 def _shares(section: AdaptSection, tasks: list[Task], seed: int) -> dict[float, list[Task]]:
-    """The tasks with each share of their training data, the smallest first."""
+    """The tasks with each share of their training data, smallest share first."""
     asked = sorted(section.shares or [1.0])
     return {share: [with_share(task, share, seed) for task in tasks] for share in asked}
 
@@ -109,7 +109,7 @@ def _found_so_far(folder: Path, start: str) -> dict[str, Any]:
 
 
 def _check_start(config: Config, section: AdaptSection, model: Any, tasks: list[Task]) -> None:
-    """What can be wrong with the start, before any measurement."""
+    """Raise InputError for problems with the start, before any measurement."""
     for task in tasks:
         if task.name in model.specs:
             raise InputError(
@@ -118,12 +118,12 @@ def _check_start(config: Config, section: AdaptSection, model: Any, tasks: list[
     given = config.model.model_fields_set
     if given or config.specialize is not None:
         what = f"model.{min(given)}" if given else "specialize"
-        raise InputError(f"[adapt]: {what}: a new task takes its model from the trained one")
+        raise InputError(f"[adapt]: {what}: a new task uses the trained model")
     with_tasks(model, tasks, section)
 
 
 def with_tasks(model: Any, tasks: list[Task], section: AdaptSection) -> Any:
-    """A copy of the trained model that has the new tasks and trains what is asked for."""
+    """A copy of the trained model that has the new tasks and trains the parts asked for."""
     new = copy.deepcopy(model)
     for task in tasks:
         new.add_task(task, like=start_like(section.like, task.name), head=section.head)
@@ -136,7 +136,7 @@ def with_tasks(model: Any, tasks: list[Task], section: AdaptSection) -> Any:
         if not any(parameter.requires_grad for parameter in new.parameters()):
             raise InputError(
                 "[adapt]: frozen = true leaves nothing to train: the new tasks share their output "
-                "heads with known ones: set frozen = false, or give them heads of their own"
+                "heads with known ones: set frozen = false, or give them their own heads"
             )
     return new
 
@@ -188,8 +188,8 @@ def _zero_shot(
 def _old_tasks(start: Path, model: Any, report: Report, cache: TaskCache | None) -> list[Task]:
     """The trained model's own tasks, as its run read them.
 
-    A start that was itself adapted has the tasks of its own start as well. Where the data of old
-    tasks are not known (a model without its run), a note says that they are not scored.
+    A start that was itself adapted has the tasks of its own start as well. If the data of old tasks
+    are unknown (a model without its run), a note says that they are not scored.
     """
     found: dict[str, Task] = {}
     if start.name == "model":
@@ -197,8 +197,8 @@ def _old_tasks(start: Path, model: Any, report: Report, cache: TaskCache | None)
     if not (start / "config.toml").is_file():
         report(
             "note",
-            {"text": f"old tasks are not scored: {start / 'config.toml'}: no such file, so where "
-                     "their data are is not known"},
+            {"text": f"old tasks are not scored: {start / 'config.toml'}: no such file, so the "
+                     "location of their data is unknown"},
         )  # fmt: skip
     seen: set[Path] = set()
     while (start / "config.toml").is_file() and start.resolve() not in seen:
@@ -217,7 +217,7 @@ def _old_tasks(start: Path, model: Any, report: Report, cache: TaskCache | None)
 
 
 def _before_and_after(start: Any, learnt: Any, tasks: list[Task], config: Config) -> dict[str, Any]:
-    """The old tasks' scores with both models, and intervals of the change (paired bootstrap)."""
+    """Scores of the old tasks with both models, and paired bootstrap intervals of the change."""
     before, after = (_judged(model, tasks, config) for model in (start, learnt))
     intervals = {}
     for task in tasks:
@@ -235,7 +235,7 @@ def _before_and_after(start: Any, learnt: Any, tasks: list[Task], config: Config
 
 
 def change_interval(before: Array, after: Array, spec: TaskSpec) -> tuple[float, float]:
-    """Of after minus before, both scored on the same resamples of the examples."""
+    """Interval of after minus before, both scored on the same resamples of the examples."""
     return bootstrap_interval(
         lambda weights: (
             resampled_scores(after, weights, spec) - resampled_scores(before, weights, spec)
@@ -247,7 +247,7 @@ def change_interval(before: Array, after: Array, spec: TaskSpec) -> tuple[float,
 
 
 def _judged(model: Any, tasks: list[Task], config: Config) -> Any:
-    """task → its evaluation on the validation split."""
+    """Evaluation of each task on its validation split."""
     from brodmann.models.evaluation import evaluate
 
     training = config.training
@@ -266,7 +266,7 @@ def _row(tasks: list[Task], scores: dict[str, float]) -> dict[str, Any]:
 def _measured(
     config: Config, base: Path, report: Report, cache: TaskCache | None = None
 ) -> dict[str, Any]:
-    """[adapt]: every start scored, one training for every share of the data, and an evaluation."""
+    """Plan [adapt]: score every start, train once per share of the data, and evaluate."""
     section = config.adapt
     assert section is not None
     check_methods(config, "adapt")
@@ -320,8 +320,8 @@ class Adapt(Study):
         return plan_once(config, report, speed, lambda: _measured(config, base, report))
 
     def count(self, config: Config, start: Config | None) -> Counted:
-        """Scored from every start (the known tasks, random, xavier), then one training with all of
-        the data and one for every smaller share of it."""
+        """Count scoring from every start (the known tasks, random, xavier), then one training with
+        all of the data and one for every smaller share of it."""
         assert config.adapt is not None and start is not None
         whole = config.model_copy(update={"model": start.model})
         smaller = sorted(config.adapt.shares or [1.0])[:-1]

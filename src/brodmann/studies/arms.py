@@ -1,12 +1,12 @@
-"""Baselines in one command: every way of training of `[compare]`, over its seeds, side by side.
+"""Compare baselines in one command: run every way of training of `[compare]` over its seeds.
 
-Arms: `single` (an encoder of its own for every task), `multi` (plain multi-task training), `iat`
-and its variants `random`, `ticket_share` and `prune`; and those of MESH's Table I: `random_only`
-(random heads train, from the first step), `off_least` and `off_random` (`multi` with heads switched
-off), `off_least_tuned` (then trained once more), `off_least_ticket_share` (from the pretrained
-weights, the least important off, the most important trained). Every arm is an ordinary run in
-`output/name/<arm>-seed<seed>`; finished ones are skipped, stopped ones go on. Arms that are plain
-training until the switch go on from `multi`'s checkpoint there, to the same bits.
+Arms: `single` (one encoder per task), `multi` (plain multi-task training), `iat` and its variants
+`random`, `ticket_share` and `prune`; and those of MESH's Table I: `random_only` (random heads
+train, from the first step), `off_least` and `off_random` (`multi` with heads switched off),
+`off_least_tuned` (then trained once more), `off_least_ticket_share` (from the pretrained weights,
+the least important off, the most important trained). Every arm is an ordinary run in
+`output/name/<arm>-seed<seed>`; finished ones are skipped, interrupted ones resume. Arms that are
+plain training until the switch continue from `multi`'s checkpoint there, to the same bits.
 """
 
 from pathlib import Path
@@ -26,7 +26,7 @@ from brodmann.studies.plan.many import plan_many
 from brodmann.training.events import Report
 from brodmann.training.method_settings import IAT
 
-VARIANTS = {"iat": "important", "random": "random", "prune": "prune"}  # all but the switch is multi
+VARIANTS = {"iat": "important", "random": "random", "prune": "prune"}  # like multi until the switch
 FROM_THE_START = {
     "ticket_share": "ticket_share",
     "off_least_ticket_share": "ticket_share",
@@ -49,7 +49,7 @@ def run_arms(
     to: Path | None = None,
     cache: TaskCache | None = None,
 ) -> dict[str, Any]:
-    """Train and measure what is not there yet, then compare with `multi` (or the first arm).
+    """Train and measure what is missing, then compare with `multi` (or the first arm).
 
     All arms have the same tasks, which are read once.
     """
@@ -60,12 +60,12 @@ def run_arms(
     one_process("compare", trains=True)
     arms = config.compare.arms
     if baseline is not None and baseline not in arms:
-        raise InputError(f"no arm '{baseline}': there are {', '.join(arms)}")
+        raise InputError(f"no arm '{baseline}': expected one of {', '.join(arms)}")
     for arm in arms:
         if arm in OFF and "multi" not in arms:
             raise InputError(f"[compare]: '{arm}' switches off heads of 'multi': add that arm")
     seeds = config.compare.seeds or [config.seed]
-    for arm in arms:  # what is wrong with the last arm is said before the first one trains
+    for arm in arms:  # find errors in all arms before the first one trains
         check_methods(arm_config(config, arm, seeds[0]))
     folders: dict[str, list[Path]] = {arm: [] for arm in arms}
     special = config.specialize or IAT()
@@ -81,13 +81,14 @@ def run_arms(
                 report,
                 branch_at=[special.delta] if arm == "multi" else (),
                 branch_from=shared if arm in VARIANTS else None,
-                heads=arm != "single" and arm not in OFF,  # nothing to separate, or to choose
+                heads=arm != "single"
+                and arm not in OFF,  # no shared heads to separate, or none left to choose
                 cache=cache,
             )
             if arm == "multi":
                 shared = settings.folder
             folders[arm].append(settings.folder)
-    if not config.keep_checkpoints:  # every arm is trained: nobody goes on from there any more
+    if not config.keep_checkpoints:  # every arm is trained: no run needs them any more
         for folder in folders.get("multi", []):
             clear_branches(folder)
     usual = "multi" if "multi" in arms else arms[0]
@@ -101,8 +102,8 @@ def arm_config(config: Config, arm: str, seed: int) -> Config:
     values.pop("grid", None)
     special = values.pop("specialize", {})
     values["tasks"] = config.given_tasks()
-    if arm == "single":  # every encoder sees its own data as often as in a run of its own
-        values["model"] |= {"architecture": "single", "parameters": {}}  # of the other architecture
+    if arm == "single":  # every encoder sees its data as often as in its own run
+        values["model"] |= {"architecture": "single", "parameters": {}}  # none of the other's
         values["training"] |= {"sampling": "proportional", "sampling_parameters": {}}
     variant = (VARIANTS | FROM_THE_START).get(arm)
     if variant is not None:

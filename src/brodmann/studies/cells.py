@@ -1,5 +1,7 @@
-"""From a `[grid]` table to its cells: every combination of groups of tasks, cases and settings, and
-which of them are the same run at first."""
+"""Turn a `[grid]` table into cells: every combination of groups of tasks, cases and settings.
+
+Also finds cells that share their first steps.
+"""
 
 import itertools
 from collections.abc import Sequence
@@ -23,7 +25,7 @@ class Cell:
 
     label: str
     config: Config
-    varied: dict[str, Any]  # what sets it apart, tasks included
+    varied: dict[str, Any]  # how it differs from other cells, tasks included
 
     @property
     def fingerprint(self) -> str:
@@ -31,7 +33,7 @@ class Cell:
 
     @property
     def study(self) -> Study:
-        """What runs it: a student is distilled, a new task adapted to, others are trained."""
+        """The study that runs it: distillation, adaptation or ordinary training."""
         found = study_of(self.config)
         return found if found.in_grids else load_one_run()
 
@@ -59,13 +61,14 @@ def cells_of(config: Config) -> list[Cell]:
                 varied = {**case, **dict(zip(grid.vary, values, strict=True))}
                 cells.append(_cell(config, group, varied))
     if not cells:
-        raise InputError("[grid]: makes no run at all (an empty list, or pairs of one task)")
+        raise InputError("[grid]: describes no run (an empty list, or pairs of one task)")
     seen: dict[str, str] = {}
     for cell in cells:
         if cell.fingerprint in seen:
             raise InputError(
-                f"[grid]: '{cell.label}' and '{seen[cell.fingerprint]}' are the same run (what is "
-                "measured afterwards makes no other run: for several shares use dissociation.curve)"
+                f"[grid]: '{cell.label}' and '{seen[cell.fingerprint]}' are the same run "
+                "(settings of measurements make no other run: for several shares use "
+                "dissociation.curve)"
             )
         seen[cell.fingerprint] = cell.label
     return cells
@@ -79,7 +82,9 @@ def _groups(config: Config) -> list[list[str]]:
     keys = [*config.grid.vary, *(key for case in config.grid.cases for key in case)]
     numbered = next((key for key in keys if key.startswith("tasks.")), None)
     if numbered and (config.grid.pairs or config.grid.groups):
-        raise InputError(f"[grid]: '{numbered}' counts tasks, which pairs and groups choose anew")
+        raise InputError(
+            f"[grid]: '{numbered}' is a position in tasks, which pairs and groups choose again"
+        )
     if config.grid.pairs:
         return [list(pair) for pair in itertools.combinations(names, 2)]
     for group in config.grid.groups or []:
@@ -87,12 +92,12 @@ def _groups(config: Config) -> list[list[str]]:
             if name not in names:
                 raise InputError(f"[grid]: no task '{name}'{did_you_mean(name, names)}")
         if len(set(group)) < len(group):
-            raise InputError(f"[grid]: a task stands twice in the group {'+'.join(group)}")
+            raise InputError(f"[grid]: a task occurs twice in the group {'+'.join(group)}")
     return config.grid.groups or [names]
 
 
 def task_name(task: Any) -> str:
-    """Of a task that is not read yet: a name, a description, or (inside `pair_of`) its values."""
+    """Name of a task not read yet: a name, a description, or (inside `pair_of`) its values."""
     if isinstance(task, str):
         return short_name(task.removesuffix(".toml"))
     given = task if isinstance(task, dict) else vars(task)
@@ -117,20 +122,20 @@ def _cell(config: Config, group: list[str], varied: dict[str, Any]) -> Cell:
 
 @dataclass(frozen=True)
 class Branch:
-    """What a cell keeps for others to go on from, or whose steps it goes on from."""
+    """Checkpoints that a cell keeps for others to continue from, or the run it continues from."""
 
     keep_at: tuple[float, ...] = ()  # last shares of the steps: a checkpoint before each
     start: Path | None = None  # run folder
 
 
 def shared_beginnings(cells: Sequence[Cell]) -> dict[str, Branch]:
-    """Cells that are the same run until their heads specialize: one of them trains those steps.
+    """Find cells that are the same run until their heads specialize: one trains those steps.
 
-    That is the plain one, or else the one that switches last.
+    That is the plain cell or, without one, the cell that switches last.
     """
     alike: dict[str, list[Cell]] = {}
     for cell in cells:
-        if not cell.trains:  # its steps are in folders of their own
+        if not cell.trains:  # its checkpoints are in other folders
             continue
         plain = cell.config.model_copy(update={"specialize": None}).fingerprint()
         alike.setdefault(plain, []).append(cell)
@@ -147,13 +152,13 @@ def shared_beginnings(cells: Sequence[Cell]) -> dict[str, Branch]:
 
 
 def specialized_share(cell: Cell) -> float:
-    """Of the steps, the last ones: 0 never specializes, 1 does from the first step on."""
+    """Last share of the steps that specializes heads: 0 never, 1 from the first step on."""
     special = cell.config.specialize
     return 0.0 if special is None or special.is_plain else special.share
 
 
 def own_shares(cells: list[Cell]) -> list[float]:
-    """Of its training, what each cell does itself: others may have taken its first steps."""
+    """Share of its training that each cell does itself: others may have done its first steps."""
     branches = shared_beginnings(cells)
     return [
         specialized_share(cell)

@@ -1,4 +1,4 @@
-"""Finished runs side by side, and whether their difference is more than chance."""
+"""Compare finished runs, and test whether their difference is more than chance."""
 
 import re
 from pathlib import Path
@@ -26,9 +26,11 @@ def compare_runs(
     baseline: str | None = None,
     to: Path | None = None,
 ) -> dict[str, Any]:
-    """Arms are lists of run folders, one a seed; the first is the baseline unless one is named."""
+    """Compare arms, lists of run folders with one per seed; the first is the default baseline."""
     if len(arms) < 2:
-        raise InputError("compare needs runs of at least two kinds (seeds of one kind are one)")
+        raise InputError(
+            "compare needs at least two arms (runs that differ only in seed are one arm)"
+        )
     runs = {arm: [read_run(folder) for folder in folders] for arm, folders in arms.items()}
     _check_data(arms)
     result = compare(runs, baseline=baseline or next(iter(arms)))
@@ -40,14 +42,14 @@ def compare_runs(
 
 
 def read_run(folder: Path) -> Run:
-    """A run that was trained and evaluated."""
+    """Read a run that was trained and evaluated."""
     for name, command in (("model/config.json", "train"), (OUTCOMES, "evaluate")):
         if not (folder / name).is_file():
-            raise InputError(f"{folder}: {name} is missing: `brodmann {command} {folder}` makes it")
+            raise InputError(f"{folder}: {name} is missing: run `brodmann {command} {folder}`")
     described = read_json(folder / "model" / "config.json", tasks=list)["tasks"]
     stored = read_arrays(folder / OUTCOMES)
     specs = [TaskSpec.from_dict(values) for values in described]
-    specs = [s for s in specs if f"validation|{s.name}" in stored]  # adapted: the new tasks alone
+    specs = [s for s in specs if f"validation|{s.name}" in stored]  # adapted: only new tasks
     outcomes = {spec.name: stored[f"validation|{spec.name}"] for spec in specs}
     found, undefined = None, ""
     if (folder / "dissociation.json").is_file():
@@ -61,7 +63,7 @@ def read_run(folder: Path) -> Run:
 
 
 def _check_data(arms: dict[str, list[Path]]) -> None:
-    """A paired test needs the same examples on both sides."""
+    """Raise InputError if the arms' data differ: a paired test needs the same examples."""
     first: dict[str, str] | None = None
     for folder in [folder for folders in arms.values() for folder in folders]:
         data = read_json(folder / "provenance.json", data=dict)["data"]
@@ -74,7 +76,7 @@ def _check_data(arms: dict[str, list[Path]]) -> None:
 
 
 def _origin(folders: list[Path]) -> dict[str, Any]:
-    """What the runs were made by: their settings where they are alike, and every machine."""
+    """How the runs were made: the settings they share, and every machine."""
     settings = [read_settings(folder / "config.toml") for folder in folders]
     first = {k: v for k, v in settings[0].items() if k not in RESULT_DOES_NOT_DEPEND_ON}
     alike = {k: v for k, v in first.items() if all(one.get(k) == v for one in settings)}
@@ -88,13 +90,13 @@ def _origin(folders: list[Path]) -> dict[str, Any]:
 
 
 def grouped(folders: list[Path]) -> dict[str, list[Path]]:
-    """Runs whose configurations differ in the seed alone are one arm, named after its first run."""
+    """Group runs that differ only in seed into arms, named after their first run."""
     arms: dict[str, list[Path]] = {}
     keys: dict[str, str] = {}
     for folder in folders:
         path = folder / "config.toml"
         if not path.is_file():
-            raise InputError(f"{folder}: no run there (config.toml is missing)")
+            raise InputError(f"{folder}: not a run (config.toml is missing)")
         settings = read_settings(path)
         left_out = ("seed", *RESULT_DOES_NOT_DEPEND_ON)
         key = repr(sorted((k, v) for k, v in settings.items() if k not in left_out))

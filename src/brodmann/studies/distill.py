@@ -1,4 +1,4 @@
-"""A trained teacher → a small student in a run folder of its own, like any other run."""
+"""Train a small student from a trained teacher, in a run folder of its own."""
 
 from pathlib import Path
 from typing import Any
@@ -21,13 +21,13 @@ from brodmann.studies.plan.counting import Counted, count_runs
 from brodmann.training.events import Report
 
 FILE = "distillation.json"
-CELLS = "cells"  # beside a grid's folder: its runs
+CELLS = "cells"  # folder of a grid's runs, beside the grid's own
 
 
 def distill(
     config: Config, base: Path, report: Report, *, cache: TaskCache | None = None
 ) -> dict[str, Any]:
-    """Train the student (or go on with it), score both, say what it costs and saves."""
+    """Train or resume the student, score both models, and report what it costs and saves."""
     from brodmann.models.multitask import MultiTaskModel
     from brodmann.models.saving import weights_digest
     from brodmann.training.methods.distillation import PHASES
@@ -39,7 +39,7 @@ def distill(
     one_process("distill")
     check_methods(config, "distill")
     if config.training.gradient_checkpointing:
-        raise InputError("[distill]: gradient_checkpointing: a student takes its model as it is")
+        raise InputError("[distill]: gradient_checkpointing: cannot be set for a student")
     report("stage", {"text": "reading tasks"})
     tasks = tasks_of(config, base, cache)
     report("tasks", {"tasks": tasks})
@@ -83,8 +83,8 @@ def distill(
 
 
 def teacher_folder(name: str, tasks: list[str], seed: int) -> str:
-    """The teacher's run: as named, or the cell of a grid that trained the same tasks (and, where
-    the grid has several seeds, this one)."""
+    """The teacher's run: as named, or the cell of a grid that trained the same tasks (and, if the
+    grid has several seeds, with this seed)."""
     path = Path(name.replace("{seed}", str(seed)))
     if not (path / "grid.json").is_file():
         return str(path)
@@ -93,14 +93,14 @@ def teacher_folder(name: str, tasks: list[str], seed: int) -> str:
     same = [cell for cell in alike if cell["varied"].get("seed", seed) == seed]
     if len(same) != 1:
         raise InputError(
-            f"{path}: {len(same)} finished runs of {', '.join(tasks)} with seed {seed} there, "
+            f"{path}: {len(same)} finished runs of {', '.join(tasks)} with seed {seed} in it, "
             "expected one to be the teacher"
         )
     return str(path.parent / CELLS / same[0]["fingerprint"])
 
 
 def _check_model(config: Config, teacher: Any) -> None:
-    """Settings of a model that are not the teacher's would be ignored in silence."""
+    """Raise InputError for model settings other than the teacher's: they would be ignored."""
     usual = ModelSettings()
     for key in sorted(config.model.model_fields_set - {"backbone"}):
         asked = getattr(config.model, key)
@@ -113,7 +113,7 @@ def _check_model(config: Config, teacher: Any) -> None:
 
 
 def _check_asked(config: Config, section: DistillSection, teacher: Any) -> None:
-    """What can be wrong with the student, before anything is written."""
+    """Raise InputError for problems with the student, before anything is written."""
     from brodmann.training.methods.distillation import specialized_phase
     from brodmann.training.methods.iat import check_specialization
     from brodmann.training.methods.students import make_student
@@ -126,7 +126,7 @@ def _check_asked(config: Config, section: DistillSection, teacher: Any) -> None:
 
 
 def _check_teacher(source: str, teacher: Any, tasks: list[Task]) -> None:
-    """It answers the same tasks, all of them."""
+    """Raise InputError unless the teacher answers the same tasks, all of them."""
     for task in tasks:
         known = teacher.spec(task.name)
         if (known.kind, known.labels) != (task.spec.kind, task.spec.labels):
@@ -137,16 +137,16 @@ def _check_teacher(source: str, teacher: Any, tasks: list[Task]) -> None:
 
 
 def _check_student(folder: Path, small: Any, teacher: Any, student: Any) -> None:
-    """What is in the folder is what was asked for, from this very teacher."""
+    """Raise InputError unless the folder holds the student asked for, from this very teacher."""
     from brodmann.models.saving import weights_digest
 
     path = folder / FILE
     known = read_json(path).get("teacher") if path.is_file() else None
     if known != weights_digest(teacher.state_dict()):
-        raise InputError(f"{folder}: its model is no student of this teacher: set another name")
+        raise InputError(f"{folder}: its model is not a student of this teacher: set another name")
     if isinstance(student, str):
         if small.settings.backbone != student:
-            raise InputError(f"{folder}: its model began as {small.settings.backbone}")
+            raise InputError(f"{folder}: its model started from {small.settings.backbone}")
         return
     for name, value in student.items():
         if getattr(small.config, name) != value:
@@ -158,7 +158,7 @@ class Distill(Study):
     in_grids = True
 
     def check_plan(self, config: Config) -> None:
-        raise InputError("[distill]: `plan` does not know `brodmann distill`")
+        raise InputError("[distill]: `brodmann plan` does not support `brodmann distill`")
 
     def count(self, config: Config, start: Config | None) -> Counted:
         return count_runs(config, [(config.name, config, False, 1.0)])

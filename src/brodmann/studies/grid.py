@@ -1,11 +1,10 @@
-"""Many runs from one configuration, one after the other or (an engine) elsewhere.
+"""Run many configurations from one, one after the other or, with an engine, elsewhere.
 
-A `[grid]` table becomes cells, each an ordinary run whose folder is named by the fingerprint of
-its configuration: `output/cells/<fingerprint>`. So nothing is trained twice, not even by two
-grids; what is finished is skipped; a cell that fails is shown and does not stop the rest; and an
-interrupted study goes on where it was. Cells that differ only in how they specialize (plain and
-IAT, or several δ) share their first steps. One small JSON a cell in `output/name/` holds its
-numbers.
+A `[grid]` table becomes cells, each an ordinary run whose folder is named by the fingerprint of its
+configuration: `output/cells/<fingerprint>`. So nothing is trained twice, even by two grids;
+finished cells are skipped; a cell that fails is shown and does not stop the rest; and an
+interrupted study resumes. Cells that differ only in how they specialize (plain and IAT, or several
+δ) share their first steps. One small JSON file per cell in `output/name/` holds its numbers.
 """
 
 import contextlib
@@ -38,11 +37,11 @@ def run_grid(
     retries: int = 0,
     cache: TaskCache | None = None,
 ) -> Any:
-    """Run what is not finished; the summary of all cells.
+    """Run the unfinished cells and return the summary of all cells.
 
-    `engine` runs cells elsewhere; cells that fail are tried again so many times. What is wrong with
-    a method, a backbone, a task or the engine is said before anything runs or is written. Cells
-    with the same tasks read them once, and not at all if `cache` knows them.
+    `engine` runs cells elsewhere; failed cells are retried `retries` times. Invalid methods,
+    backbones, tasks and engines are reported before anything runs or is written. Cells with the
+    same tasks read them once, or not at all if `cache` holds them.
     """
     from brodmann.models.backbone.load import check_backbone
     from brodmann.training.checkpoints.checkpoint import clear_branches
@@ -52,7 +51,7 @@ def run_grid(
     folder = config.folder
     own = (folder / "grid.toml").is_file() or only_relevance(folder)
     if (folder / "config.toml").is_file() and not own:
-        raise InputError(f"{folder}: holds a run: give the grid another name")
+        raise InputError(f"{folder}: contains a run: give the grid another name")
     for cell in cells:
         check_methods(cell.config, cell.command)
     trained = [cell for cell in cells if cell.trains]  # others have a model already
@@ -73,7 +72,7 @@ def run_grid(
             if execute is not None and waiting:
                 _execute_all(execute, waiting)
                 waiting = [work for work in waiting if not work.is_finished()]
-        if not waiting:  # who failed may be tried again from there
+        if not waiting:  # failed cells may be retried from there
             for branch in branches.values():
                 if branch.start is not None:
                     clear_branches(branch.start)
@@ -86,7 +85,7 @@ def run_grid(
 def _works(
     config: Config, cells: list[Cell], base: Path, branches: dict[str, Branch], cache: TaskCache
 ) -> list[Work]:
-    """One for each cell; says which data cannot be read."""
+    """One piece of work per cell; InputError if its data cannot be read."""
     assert config.grid is not None
     heads, folder = config.grid.heads, config.folder
     works = []
@@ -99,7 +98,7 @@ def _works(
 
 
 def _execute_all(execute: Execute, works: list[Work]) -> None:
-    """Those that others start from come first; on many machines the others wait for them."""
+    """Run cells that others start from first; with an engine, the others wait for them."""
     watch = Watch(works)
     for wave in (True, False):
         now = [work for work in works if (work.branch.start is None) is wave]
@@ -108,12 +107,12 @@ def _execute_all(execute: Execute, works: list[Work]) -> None:
 
 
 def _data_fingerprints(config: Config, base: Path, cache: TaskCache) -> dict[str, str]:
-    """Of the tasks as they are now."""
+    """Fingerprints of the tasks' current data."""
     return {task.name: task.fingerprint() for task in tasks_of(config, base, cache)}
 
 
 def summarised(folder: Path, cells: list[Cell]) -> dict[str, Any]:
-    """All cells, mean and spread over those that differ in their seed alone, and the paired
+    """All cells, mean and spread over those that differ only in their seed, and the paired
     differences between such groups."""
     rows = [read_json(folder / f"{cell.fingerprint}.json") for cell in cells]
     groups: dict[str, list[dict[str, Any]]] = {}
@@ -188,7 +187,7 @@ def _planned(config: Config, cells: list[Cell]) -> list[Run]:
 
 
 def _count_studies(config: Config, cells: list[Cell], start: Config | None) -> Counted:
-    """Of cells that are adaptations or students rather than runs."""
+    """Count cells that are adaptations or students rather than runs."""
     counted = [cell.study.count(cell.config, start) for cell in cells]
     return Counted(
         config if start is None else config.model_copy(update={"model": start.model}),

@@ -1,8 +1,8 @@
-"""Meta-learning over pairs of task and language: train a start, test it on pairs it never saw.
+"""Meta-learn over pairs of task and language: train a start, test it on pairs it never saw.
 
 In the run folder: `seed-N/meta` and `seed-N/multitask` with their models and checkpoints,
-`meta.jsonl` with a row a measurement, `meta.json` with what they come to, and `model/`, the start
-that the first seed has learnt, for every other command.
+`meta.jsonl` with one row per measurement, `meta.json` with their summary, and `model/`, the start
+learnt with the first seed, for every other command.
 """
 
 import json
@@ -40,7 +40,7 @@ RATES = "rates.json"
 def meta(
     config: Config, base: Path, report: Report, *, cache: TaskCache | None = None
 ) -> dict[str, Any]:
-    """Meta-train, train what it is compared with, adapt all of them to the unseen pairs."""
+    """Meta-train, train the starts to compare with, and adapt all of them to the unseen pairs."""
     from brodmann.models.backbone.anatomy import head_shape
     from brodmann.models.saving import is_model_folder
     from brodmann.training.meta.trainer import episode_sources
@@ -59,7 +59,7 @@ def meta(
     report("tasks", {"tasks": list(tasks.values())})
     for note in _unshared_heads(seen, [*unseen, *([] if tuning is None else [tuning])]):
         report("note", {"text": note})
-    episode_sources(seen, settings)  # what can be wrong, before anything is written
+    episode_sources(seen, settings)  # find errors before anything is written
     for task in [*unseen, *([] if tuning is None else [tuning])]:
         support_of(task, max(section.shots), 0)
     report("stage", {"text": f"loading {config.model.backbone}"})
@@ -94,12 +94,13 @@ def meta(
 def _check(config: Config, section: MetaSection) -> None:
     check_methods(config, "meta")
     if config.specialize is not None:
-        raise InputError("[meta]: does not go with [specialize]")
+        raise InputError("[meta]: cannot be combined with [specialize]")
     if config.training.gradient_checkpointing:
-        raise InputError("[meta]: does not go with training.gradient_checkpointing")
+        raise InputError("[meta]: cannot be combined with training.gradient_checkpointing")
     if config.training.max_steps is not None:
         raise InputError(
-            "[meta]: training.max_steps: plain training reads as much as meta-training"
+            "[meta]: training.max_steps cannot be set: plain training reads as much as "
+            "meta-training"
         )
     if sorted(set(section.curve)) != section.curve or section.curve[0] < 0:
         raise InputError(f"[meta]: curve = {section.curve}: expected numbers of steps, rising")
@@ -108,7 +109,7 @@ def _check(config: Config, section: MetaSection) -> None:
 def divided(
     section: MetaSection, tasks: Mapping[str, Task]
 ) -> tuple[list[Task], list[Task], Task | None]:
-    """(trained on, kept for the test, the one that chooses the rates)."""
+    """(tasks to train on, tasks held out for the test, the task that chooses the rates)."""
     named = [*section.unseen, *([section.tuning] if section.tuning else [])]
     for name in named:
         if name not in tasks:
@@ -116,17 +117,17 @@ def divided(
     if section.tuning in section.unseen or len(set(section.unseen)) < len(section.unseen):
         raise InputError("[meta]: 'unseen' and 'tuning' name a task twice")
     if len(section.rates) > 1 and section.tuning is None:
-        raise InputError("[meta]: several rates: name a pair that chooses among them, 'tuning'")
+        raise InputError("[meta]: several rates: name a task that chooses among them in 'tuning'")
     seen = [task for name, task in tasks.items() if name not in named]
     if not seen:
-        raise InputError("[meta]: every task is kept for the test: leave some to train on")
+        raise InputError("[meta]: every task is held out for the test: leave some to train on")
     return seen, [tasks[name] for name in section.unseen], tasks.get(section.tuning or "")
 
 
 def _unshared_heads(seen: list[Task], kept: list[Task]) -> list[str]:
-    """Pairs that could start from a trained output head, if somebody said so.
+    """Hints about pairs that could start from a trained output head, if it were shared.
 
-    Not done by default: what a task's output head is called belongs to its fingerprint.
+    Not done by default: the name of a task's output head is part of its fingerprint.
     """
     notes = []
     for task in kept:
@@ -144,7 +145,7 @@ def _unshared_heads(seen: list[Task], kept: list[Task]) -> list[str]:
 
 
 def _base_name(task: Task) -> str:
-    """`builtin/topic` of `builtin/topic:es`; empty for own data."""
+    """`builtin/topic` for `builtin/topic:es`; empty for the user's own data."""
     return task.spec.named.partition(":")[0]
 
 
@@ -156,7 +157,7 @@ def _tuned(
     report: Report,
     signals: Any,
 ) -> dict[str, Any]:
-    """For every start the rate that does best on a pair which is not in the test."""
+    """Choose the best rate for every start, on a pair that is not in the test."""
     from brodmann.training.meta.unseen import DivergedError, meta_test
 
     if tuning is None:
@@ -192,9 +193,9 @@ def _tuned(
 
 
 def _stored(path: Path, each: int) -> list[dict[str, Any]]:
-    """Rows that an earlier sitting has left; a pair that was not written to the end is done again.
+    """Rows that an earlier session left; a pair that was not completed is measured again.
 
-    A start's test on a pair is `each` rows.
+    A start's test on a pair has `each` rows.
     """
     rows = read_lines(path)
     counts = Counter((row["pair"], row["start"], row["seed"]) for row in rows)
@@ -230,14 +231,14 @@ def _test(
 
     def stop() -> None:
         if signals.received:
-            text = f"stopped after {len(rows)} rows: the same command goes on from here"
+            text = f"stopped after {len(rows)} rows: run the same command again to resume"
             raise Interrupted(text, int(signals.received))
 
     def note(text: str) -> None:
         report("note", {"text": text})
 
-    # A rate that nobody has tried: better to say at once that it is too high. One that was chosen
-    # on the first seed's tuning may still be too high elsewhere, and that is a result.
+    # An untested rate that is too high should fail at once. One chosen on the first seed's tuning
+    # may still be too high elsewhere, and that is a result.
     given = section.tuning is None
     report("measuring starts", {"what": f"seed {seed}: unseen pairs", "examples": len(wanted)})
     for task, name in wanted:
@@ -259,7 +260,7 @@ def _test(
 
 
 def _gates(folder: Path) -> list[list[float]] | None:
-    """ξ of the first seed's start, for the report."""
+    """ξ (the gates) of the first seed's start, for the report."""
     from brodmann.models.multitask import MultiTaskModel
 
     own = MultiTaskModel.from_pretrained(folder / "model").gates

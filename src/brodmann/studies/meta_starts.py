@@ -24,7 +24,7 @@ def make_starts(
     report: Report,
     signals: Any,
 ) -> dict[str, Any]:
-    """Every start of one seed, trained now or read."""
+    """Train or read every start of one seed."""
     from brodmann.models.multitask import MultiTaskModel
     from brodmann.models.saving import is_model_folder
     from brodmann.training.checkpoints.checkpoint import clear_checkpoints
@@ -63,7 +63,7 @@ def make_starts(
             options |= {
                 "epochs": _epochs(seen, settings.examples()),
                 "evaluate_every": 10**9,
-            }  # at the end alone
+            }  # only at the end
             with timed(folder, f"seed {seed}: plain training"):
                 fit(model, seen, folder=place, report=report, seed=seeded.seed, **options)
         if config.meta.off_before == "testing":
@@ -76,7 +76,7 @@ def make_starts(
 
 
 def with_every_task(model: Any, tasks: Mapping[str, Task]) -> Any:
-    """A copy that knows also the pairs kept apart, for the commands that read a run folder."""
+    """A copy that also has the held-out pairs, for the commands that read a run folder."""
     from brodmann.training.meta.unseen import nearest
 
     whole = copy.deepcopy(model)
@@ -88,20 +88,20 @@ def with_every_task(model: Any, tasks: Mapping[str, Task]) -> Any:
 
 def stop_if_asked(signals: Any) -> None:
     if signals.received:
-        text = "stopped: the same command goes on from here"
+        text = "stopped: run the same command again to resume"
         raise Interrupted(text, int(signals.received))
 
 
 def _epochs(tasks: list[Task], examples: int) -> int:
-    """As many passes as hold the examples that meta-training reads."""
+    """Number of passes that hold as many examples as meta-training reads."""
     return -(-examples // sum(len(task.splits["train"]) for task in tasks)) + 1
 
 
 def _switch_off(model: Any, config: Config, seen: list[Task], seed: int) -> None:
-    """The pruning mask: the least important heads of all pairs together.
+    """Switch off the least important heads over all pairs together.
 
-    Importance is measured through fitted output heads: those of a start that was not trained are
-    random, and those of a meta-trained one are made to be adapted.
+    Importance is measured through fitted output heads: those of an untrained start are random, and
+    those of a meta-trained one are made to be adapted.
     """
     from brodmann.measuring.importance import head_importance
     from brodmann.training.output_heads import fitted_heads

@@ -1,4 +1,4 @@
-"""What the rows of a meta-test come to: means over seeds, and meta-training against the others."""
+"""Summarise the rows of a meta-test: means over seeds, and meta-training against the others."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,7 +18,7 @@ def summary(
     unseen: Mapping[str, Task],
     seen: list[Task],
 ) -> dict[str, Any]:
-    """Every unseen pair: scores by shots, steps and start, and meta-training against the others."""
+    """Scores of unseen pairs by shots, steps and start, and meta-training against the others."""
     trained_heads = {task.spec.output_head for task in seen}
     pairs: dict[str, Any] = {}
     for name, task in unseen.items():
@@ -68,7 +68,7 @@ Scores = Mapping[tuple[int, int], float | None]  # by seed and draw; None: adapt
 
 
 def _over_seeds(scores: Scores) -> dict[str, Any]:
-    """One score per seed, the mean over its draws; the mean and spread over seeds."""
+    """Mean and spread over seeds of each seed's mean over its draws."""
     by_seed = _means(scores)
     each = [by_seed.get(seed) for seed in sorted({seed for seed, _ in scores})]
     defined = [score for score in each if score is not None]
@@ -77,14 +77,14 @@ def _over_seeds(scores: Scores) -> dict[str, Any]:
         "mean": mean_and_spread(defined) if defined else None,
     }
     draws = {draw for _, draw in scores}
-    if len(draws) > 1:  # how much a draw of the support set matters, inside a seed
+    if len(draws) > 1:  # spread over draws of the support set, within a seed
         found |= {"draws": len(draws), "over_draws": _spread_of_draws(scores)}
     lost = sum(score is None for score in scores.values())
     return found | ({"diverged": lost} if lost else {})
 
 
 def _means(scores: Scores) -> dict[int, float]:
-    """Of each seed's draws that did not diverge."""
+    """Mean over each seed's draws that did not diverge."""
     found: dict[int, list[float]] = {}
     for (seed, _), score in scores.items():
         if score is not None:
@@ -93,7 +93,7 @@ def _means(scores: Scores) -> dict[int, float]:
 
 
 def _spread_of_draws(scores: Scores) -> float | None:
-    """Standard deviation over a seed's draws, the mean over seeds."""
+    """Standard deviation over a seed's draws, averaged over seeds."""
     spreads = []
     for seed in {seed for seed, _ in scores}:
         own = [score for (s, _), score in scores.items() if s == seed and score is not None]
@@ -104,7 +104,7 @@ def _spread_of_draws(scores: Scores) -> float | None:
 
 
 def _difference(ours: Scores, theirs: Scores) -> dict[str, float | None]:
-    """Over seeds, each by the draws in which neither diverged."""
+    """Difference over seeds, each from the draws in which neither diverged."""
     apart = {
         place: one - other
         for place, one in ours.items()

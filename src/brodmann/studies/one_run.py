@@ -1,4 +1,4 @@
-"""A single run as the simplest study: what a configuration without a study's section asks for."""
+"""A single run as the simplest study, for a configuration without a study's section."""
 
 from pathlib import Path
 from typing import Any

@@ -1,10 +1,11 @@
-"""Relevance by training: every pair of tasks together and every task alone, on the grid.
+"""Measure relevance by training every pair of tasks together and every task alone, as a grid.
 
-n(n-1)/2 joint runs and n single ones; what is finished is skipped, nothing is trained twice, an
-interrupted study goes on. Each is an ordinary cell of a grid named `<name>-pairs`. Which tasks help
-each other shows with part of their data: by default a task trains on 1,000 examples at most.
+There are n(n-1)/2 joint runs and n single ones; finished ones are skipped, nothing is trained
+twice, and an interrupted study resumes. Each is an ordinary cell of a grid named `<name>-pairs`.
+Part of the data shows which tasks help each other: by default a task trains on at most 1,000
+examples.
 
-And advice: what the measurements propose, as a configuration one can run.
+Also writes advice: a runnable configuration that follows from the measurements.
 """
 
 import itertools
@@ -29,8 +30,8 @@ from brodmann.studies.cells import task_name
 from brodmann.studies.grid import run_grid
 from brodmann.training.events import Report
 
-HEADER = "# clusters by "  # how advice begins
-LIMIT = 1000  # training examples a task in pair trainings
+HEADER = "# clusters by "  # first words of an advice file
+LIMIT = 1000  # training examples per task in pair trainings
 
 
 def relate_pairs(
@@ -42,7 +43,7 @@ def relate_pairs(
     limit: int = LIMIT,
     cache: TaskCache | None = None,
 ) -> dict[str, Any]:
-    """Train what is not trained yet; relevance by eq. 4, with clusters. `limit` 0: all examples."""
+    """Train missing pairs; return relevance by eq. 4, with clusters. `limit` 0: all examples."""
     if limit < 0:
         raise InputError(f"limit = {limit}: expected a number of training examples, 0 for all")
     cache = cache or TaskCache()
@@ -53,7 +54,7 @@ def relate_pairs(
         grid = pairs_grid(config, limited(config, tasks, limit))
         for task, entry in zip(tasks, grid.tasks, strict=True):
             if limit and task.sizes["train"] > limit and _is_file(entry):
-                text = f"{task.name}: a task file is not cut: it has its own limit"
+                text = f"{task.name}: a task file is not limited: set a limit in the file"
                 report("note", {"text": text})
         tasks_of(grid, base, cache)  # the limited tasks are drawn from the rows read above
     summary = run_grid(grid, base, report, cache=cache)
@@ -74,7 +75,7 @@ def relate_pairs(
         **described(matrix, names, "pairs", clusters, config.seed),
         "single": single,
         "left_out": {
-            name: f"it scores {100 * score:.1f} alone: there is no ratio to that"
+            name: f"it scores {100 * score:.1f} alone: a ratio to that is not defined"
             for name, score in single.items()
             if not score > 0
         },
@@ -93,30 +94,30 @@ def relate_pairs(
 
 
 def _check_pairs(config: Config, tasks: list[Task], clusters: int | None) -> None:
-    """Check all that can be wrong before hours of training."""
+    """Raise InputError for anything that can be wrong, before hours of training."""
     if len(tasks) < 2:
         raise InputError("relations need at least two tasks")
     check_clusters(clusters, len(tasks))
     if not ARCHITECTURES[config.model.architecture].is_shared:
         raise InputError(
-            f"--by pairs: architecture '{config.model.architecture}': what two tasks do to each "
-            "other shows where they share an encoder: use 'shared'"
+            f"--by pairs: architecture '{config.model.architecture}': tasks can only affect each "
+            "other in a shared encoder: use 'shared'"
         )
     check_folder(config, tasks)
 
 
 def pairs_grid(config: Config, tasks: list[Any]) -> Config:
     """A grid of every task alone and every pair; `tasks` as the configuration would write them."""
-    names = [task_name(task) for task in config.tasks]  # the grid goes by these
+    names = [task_name(task) for task in config.tasks]  # the grid uses these names
     groups = [[name] for name in names] + [list(p) for p in itertools.combinations(names, 2)]
     values = config.resolved() | {"name": f"{config.name}-pairs", "tasks": tasks}
     return checked(Config, {**values, "grid": {"groups": groups, "heads": False}}, "relate")
 
 
 def limited(config: Config, tasks: list[Task], limit: int) -> list[Any]:
-    """The tasks' descriptions; those with more training examples than `limit` are cut there.
+    """Descriptions of the tasks, limited to `limit` training examples if they have more.
 
-    Others stay as they are written, so that their cells are those of any other study.
+    Others stay unchanged, so that their cells are shared with other studies.
     """
     found: list[Any] = []
     for plain, task in zip(config.given_tasks(), tasks, strict=True):
@@ -134,15 +135,15 @@ def _is_file(entry: Any) -> bool:
 
 
 def check_target(target: Path) -> None:
-    """Advice replaces older advice and nothing else."""
+    """Raise InputError unless the file is new or holds older advice."""
     if target.exists() and not (
         target.is_file() and target.read_text(encoding="utf-8", errors="replace").startswith(HEADER)
     ):
-        raise InputError(f"{target}: is there already: name another file for the advice")
+        raise InputError(f"{target}: already exists: name another file for the advice")
 
 
 def advise(config: Config, result: dict[str, Any], target: Path) -> list[str]:
-    """Write a configuration that follows from the relevance, with the reasons; the reasons."""
+    """Write a configuration that follows from the relevance; return its reasons."""
     names, clusters = result["tasks"], result["clusters"]
     clear = result["suggested"]
     count = "1 cluster" if len(clusters) == 1 else f"{len(clusters)} clusters"
@@ -166,7 +167,7 @@ def advise(config: Config, result: dict[str, Any], target: Path) -> list[str]:
         why = "; ".join(f"{name}: {reason}" for name, reason in apart.items())
         raise InputError(f"no advice: fewer than two tasks are left to share an encoder ({why})")
     values = config.resolved()
-    for table in ("grid", "compare", "recipe"):  # they would make many runs of the one advised
+    for table in ("grid", "compare", "recipe"):  # they would turn the advised run into many
         values.pop(table, None)
     left = {name for group in kept for name in group}
     given = zip(config.given_tasks(), names, strict=True)
@@ -187,13 +188,13 @@ def advise(config: Config, result: dict[str, Any], target: Path) -> list[str]:
 
 
 def run_name(stem: str, study: str) -> str:
-    """The file's name as the name of a run, and another than the study's own."""
+    """A run name from the file's name, different from the study's own."""
     letters = "".join(c if c.isalnum() or c in "_-." else "-" for c in stem).strip(".-")
     return f"{study}-advised" if letters in ("", study) else letters
 
 
 def _best_beside_others(result: dict[str, Any]) -> dict[str, float]:
-    """target → the best that any source does to it; without what is undefined."""
+    """Best effect of any source on each target, by target; undefined ones are left out."""
     matrix = np.array(result["matrix"], dtype=float)
     found = {}
     for place, name in enumerate(result["tasks"]):
@@ -204,7 +205,7 @@ def _best_beside_others(result: dict[str, Any]) -> dict[str, float]:
 
 
 def _depths_of(config: Config) -> dict[str, Any]:
-    """Depths that were given for `hmnet` stay."""
+    """The depths that were set for `hmnet`."""
     if not ARCHITECTURES[config.model.architecture].takes_clusters:
         return {}
     return {k: v for k, v in config.model.parameters.items() if k != "clusters"}

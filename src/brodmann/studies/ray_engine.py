@@ -1,9 +1,9 @@
-"""Cells of a grid on a Ray cluster: this machine's cores, or many machines.
+"""Run cells of a grid on a Ray cluster: on this machine's cores, or on many machines.
 
-Every cell is one Ray task with its own cores and graphics cards. The worker writes the result into
-the grid's folder itself, under a temporary name and renamed, so what is finished stays finished
-whoever dies; the folder must be the same on every machine. A cell whose worker died is started
-again and goes on from its own checkpoint. The driver only hands out and watches.
+Every cell is one Ray task with its own cores and GPUs. The worker writes the result into the grid's
+folder itself, under a temporary name and renamed, so that finished cells survive any crash; the
+folder must be the same on every machine. A cell whose worker died is started again and resumes from
+its own checkpoint. The driver only distributes and watches.
 """
 
 import contextlib
@@ -23,13 +23,13 @@ from brodmann.errors import InputError, Interrupted
 from brodmann.studies.work import Engine, Execute, Watch, Work
 from brodmann.training.events import Report, silent
 
-LIVES = 5  # how often a cell is started again when its worker dies
+LIVES = 5  # how often to restart a cell whose worker died
 LOOK_EVERY = 1.0  # seconds
 SECONDS_TO_SAVE = 60.0
 SECONDS_TO_ANSWER = 5.0
-SETTINGS = b"\x04"  # this kind of frame of HTTP/2
+SETTINGS = b"\x04"  # type of an HTTP/2 settings frame
 HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0" + SETTINGS + b"\0\0\0\0\0"
-PLACE = "cell"  # a resource of a cluster of our own: as many as cells may run at once
+PLACE = "cell"  # resource of our own cluster: one unit per cell that may run at once
 
 
 def ray_engine(
@@ -37,19 +37,23 @@ def ray_engine(
 ) -> Engine:
     """An engine for `run_grid`: its own cluster with `workers` cells at once, or a running one.
 
-    A cell gets `cpus` cores (and as many threads) and `gpus` graphics cards.
+    A cell gets `cpus` cores (and as many threads) and `gpus` GPUs.
     """
     if importlib.util.find_spec("ray") is None:
         raise InputError("--engine ray needs more packages: pip install 'brodmann[ray]'")
     if workers is not None and (workers < 1 or address is not None):
-        raise InputError("--workers: at least 1, and only for a cluster of its own (no --address)")
+        raise InputError(
+            "--workers: expected at least 1, and no --address (it is for a cluster of its own)"
+        )
     if not 0 < cpus < math.inf or not 0 <= gpus < math.inf:
-        raise InputError(f"--cpus {cpus:g} --gpus {gpus:g}: expected above 0, and 0 or more")
+        raise InputError(
+            f"--cpus {cpus:g} --gpus {gpus:g}: expected cpus above 0 and gpus of at least 0"
+        )
     if address == "":
         raise InputError("--address: expected HOST:PORT, or auto")
     options: dict[str, Any] = {"num_cpus": cpus, "num_gpus": gpus, "max_retries": LIVES}
     cluster: dict[str, Any] = {"address": address}
-    if address is None:  # "local": never one that somebody else has started
+    if address is None:  # "local": never join a cluster that is already running
         cluster |= {"address": "local", "include_dashboard": False}
     if workers is not None:
         cluster |= {"num_cpus": math.ceil(workers * cpus), "resources": {PLACE: workers}}
@@ -82,13 +86,13 @@ def ray_engine(
 
 @contextlib.contextmanager
 def closed_to_others() -> Iterator[None]:
-    """Start a cluster of our own on the loopback address, with a token of its own.
+    """Start our own cluster on the loopback address, with its own token.
 
-    Ray listens on every interface otherwise, and whoever reaches it can run code. Its processes
+    Otherwise Ray listens on every interface, and anyone who reaches it can run code. Its processes
     inherit the token; nothing is written to disk.
     """
     own = {
-        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # Ray's switch for machines on their own
+        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # Ray's switch for single machines
         "RAY_AUTH_MODE": "token",
         "RAY_AUTH_TOKEN": secrets.token_hex(32),
     }
@@ -107,7 +111,7 @@ def closed_to_others() -> Iterator[None]:
 
 
 def _read_settings_again() -> None:
-    """Ray reads the environment when it is imported, which somebody may have done before."""
+    """Make Ray read the environment again: it may have been imported before."""
     if "ray" not in sys.modules:
         return
     constants: Any = importlib.import_module("ray._private.ray_constants")
@@ -120,9 +124,9 @@ def _read_settings_again() -> None:
 
 
 def _check_answers(address: str | None) -> None:
-    """Ray itself would go on knocking at a door that nobody opens, or behind which is another.
+    """Raise InputError unless Ray answers: Ray itself would keep trying other or closed ports.
 
-    It speaks gRPC: whoever does begins with a frame of HTTP/2 settings.
+    Ray speaks gRPC, so its first answer is an HTTP/2 settings frame.
     """
     host, colon, port = (address or "").removeprefix("ray://").rpartition(":")
     if not colon:  # none, or auto: Ray looks for a cluster on this machine
@@ -136,20 +140,22 @@ def _check_answers(address: str | None) -> None:
             door.sendall(HELLO)
             answer = door.recv(9)
     except (OSError, OverflowError) as error:
-        raise InputError(f"--address {address}: no Ray cluster answers there ({error})") from None
+        raise InputError(
+            f"--address {address}: no Ray cluster answers at this address ({error})"
+        ) from None
     if answer[3:4] != SETTINGS:
-        raise InputError(f"--address {address}: something else than Ray answers there")
+        raise InputError(f"--address {address}: something other than Ray answers at this address")
 
 
 def _check_room(ray: Any, report: Report, cpus: float, gpus: float, *, fixed: bool) -> None:
-    """A cell that no machine has room for would wait for ever without a word."""
+    """Raise InputError or note if no machine has room for a cell, which would wait forever."""
     machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     if any(m.get("CPU", 0) >= cpus and m.get("GPU", 0) >= gpus for m in machines):
         return
     most = max((m.get("CPU", 0), m.get("GPU", 0)) for m in machines)
     text = (
         f"--cpus {cpus:g} --gpus {gpus:g}: no machine has room for a cell "
-        f"(the largest: {most[0]:g} cores, {most[1]:g} graphics cards)"
+        f"(the largest: {most[0]:g} cores, {most[1]:g} GPUs)"
     )
     if fixed:
         raise InputError(text)
@@ -173,12 +179,12 @@ def _hand_out(
                 _take(ray, job, work, watch, report)
             if signals.received:
                 _stop(ray, list(jobs))
-                text = f"stopped after {len(watch.done)} cells, the others saved"
-                raise Interrupted(f"{text}: the same command goes on from here", signals.received)
+                text = f"stopped after {len(watch.done)} cells, the others are saved"
+                raise Interrupted(f"{text}: run the same command again to resume", signals.received)
 
 
 def _take(ray: Any, job: Any, work: Work, watch: Watch, report: Report) -> None:
-    """What a cell has come to; its numbers are in the folder already."""
+    """Record a finished cell; its numbers are already in the folder."""
     try:
         result = ray.get(job)
     except ray.exceptions.RayError as error:
@@ -193,13 +199,13 @@ def _take(ray: Any, job: Any, work: Work, watch: Watch, report: Report) -> None:
 
 
 def _reason(error: Exception) -> str:
-    """Of a task that failed outside its cell: our own words, or the first of Ray's."""
+    """Reason why a task failed outside its cell: our own message, or the first line of Ray's."""
     cause = getattr(error, "cause", None)
     return " ".join(str(error if cause is None else cause).split())[:300]
 
 
 def _stop(ray: Any, jobs: list[Any]) -> None:
-    """As Ctrl-C would: a cell that runs saves and stops."""
+    """Stop cells as Ctrl-C would: a running cell saves and stops."""
     for job in jobs:
         ray.cancel(job, force=False)
     if not jobs:
@@ -210,7 +216,7 @@ def _stop(ray: Any, jobs: list[Any]) -> None:
 
 
 def _cell(work: Work, threads: int, place: Path) -> dict[str, Any]:
-    """In a worker, from the folder that the grid was started in: its paths may be relative."""
+    """Run a cell in a worker, in the folder where the grid was started (for relative paths)."""
     import torch
 
     if not place.is_dir():
@@ -225,7 +231,7 @@ def _cell(work: Work, threads: int, place: Path) -> dict[str, Any]:
     try:
         result = work.finish(silent)
     except Interrupted as stopped:
-        if stopped.exit_code == 128 + signal.SIGTERM:  # a machine goes away: start it elsewhere
+        if stopped.exit_code == 128 + signal.SIGTERM:  # its machine stops: start it elsewhere
             os._exit(stopped.exit_code)
         raise
     return {"state": result["state"], "error": result.get("error", "")}

@@ -1,4 +1,4 @@
-"""The last stage: what run folders hold → `report.html` and `figures/*.svg`. Nothing is measured.
+"""The last stage: write `report.html` and `figures/*.svg` from run folders. Nothing is measured.
 
 Reads a run, several runs (which are then compared), or the folder of a comparison, a grid or a
 transfer study. No torch is loaded.
@@ -23,7 +23,7 @@ STUDIES = ("comparison.json", "grid.json", "transfer.json")
 
 
 def report_on(folders: list[Path], report: Report, *, to: Path | None = None) -> Path:
-    """Write the page, and the figures beside it; where the page is."""
+    """Write the page and the figures beside it; return the page's path."""
     study = read_study(folders, report)
     parts = sections(study)
     if [part.name for part in parts] in ([], ["data"]) or _nothing_done(study):
@@ -41,17 +41,15 @@ def report_on(folders: list[Path], report: Report, *, to: Path | None = None) ->
 
 
 def _check_ours(place: Path) -> None:
-    """A page replaces an older page and nothing else."""
+    """Raise InputError unless the file is new or an older page of ours."""
     if not place.exists():
         return
     if not place.is_file() or MARK not in place.read_bytes()[:2000]:
-        raise InputError(
-            f"{place}: is there already and is no report of Brodmann's: name another file"
-        )
+        raise InputError(f"{place}: already exists and is not a Brodmann report: name another file")
 
 
 def write_figures(study: Study, folder: Path) -> None:
-    """The first run's map and dissociation as pictures for a paper."""
+    """Draw the first run's map and dissociation as figures for a paper."""
     from brodmann.reporting.figures import plot, save
 
     run = study.first
@@ -81,12 +79,12 @@ def read_study(folders: list[Path], report: Report) -> Study:
         return _read_study_folder(first)
     grids = [folder for folder in folders if _is_grid(folder)]
     if len(grids) > 1:
-        raise InputError(f"{grids[1]}: a second grid: expected one at most beside the runs")
+        raise InputError(f"{grids[1]}: a second grid: expected at most one beside the runs")
     folders = [folder for folder in folders if folder not in grids]
     runs = [read_record(folder) for folder in folders]
     names = [run.name for run in runs]
     for run, folder in zip(runs, folders, strict=True):
-        if names.count(run.name) > 1:  # one name twice would hide a run behind another
+        if names.count(run.name) > 1:  # a repeated name would hide a run
             run.name = str(folder)
     study = Study(" · ".join(run.name for run in runs), runs)
     if grids:
@@ -97,7 +95,7 @@ def read_study(folders: list[Path], report: Report) -> Study:
 
 
 def _is_grid(folder: Path) -> bool:
-    """Of runs, and no run itself."""
+    """Whether the folder holds a grid rather than a single run."""
     return (folder / "grid.json").is_file() and not (folder / "config.toml").is_file()
 
 
@@ -106,7 +104,7 @@ def _read_study_folder(folder: Path) -> Study:
     if not found:
         raise InputError(
             f"{folder}: neither a run (config.toml) nor a finished study ({', '.join(STUDIES)}); "
-            "of an unfinished one name the runs, with --to"
+            "for an unfinished study, name its runs, with --to"
         )
     comparison = found.get("comparison.json")
     return Study(
@@ -119,7 +117,7 @@ def _read_study_folder(folder: Path) -> Study:
 
 
 def _arm_runs(folder: Path, comparison: dict[str, Any]) -> list[Record]:
-    """The first seed of each arm, the baseline before the others; single encoders have no map."""
+    """The first seed of each arm, baseline first; single encoders have no map."""
     arms = comparison["arms"]
     order = sorted(arms, key=lambda arm: arm != comparison["baseline"])
     found = []
@@ -131,13 +129,13 @@ def _arm_runs(folder: Path, comparison: dict[str, Any]) -> list[Record]:
 
 
 def _compared(folders: list[Path], study: Study, report: Report) -> dict[str, Any] | None:
-    """Runs that can be compared are; others stand side by side, with the reason."""
+    """Compare the runs if possible; otherwise note the reason."""
     from brodmann.studies.compare import compare_runs, grouped
 
     try:
         arms = grouped(folders)
         if len(arms) < 2:
-            study.notes.append("The runs differ in their seed alone: there is nothing to compare.")
+            study.notes.append("The runs differ only in their seed: there is nothing to compare.")
             return None
         result = compare_runs(arms, silent)
     except InputError as error:
@@ -154,7 +152,7 @@ def subtitle(study: Study) -> str:
     if run is None:
         return ""
     adaptation = run.measures.get("adaptation", {})
-    model = run.settings.get("model") or adaptation  # an adapted run takes its start's model
+    model = run.settings.get("model") or adaptation  # an adapted run uses its start's model
     old = len(adaptation.get("old", {}).get("before", ()))
     kind = "new task" if adaptation else "task"
     words = [counted(len(run.tasks), kind) + (f" beside {counted(old, 'old one')}" if old else "")]

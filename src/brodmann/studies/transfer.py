@@ -39,7 +39,7 @@ FIGURE = "learning_curve.svg"
 def transfer(
     config: Config, base: Path, report: Report, *, cache: TaskCache | None = None
 ) -> dict[str, Any]:
-    """Every start, task, amount and seed that is not there yet; then means, spreads and tests."""
+    """Train every missing start, task, amount and seed; then compute means, spreads and tests."""
     from brodmann.models.backbone.precision import computed_in
     from brodmann.models.saving import weights_digest
     from brodmann.reporting.figures import learning_curves, save
@@ -52,7 +52,7 @@ def transfer(
     check_methods(config, "transfer")
     amounts, seeds = _amounts(config)
     if any((config.folder / name).exists() for name in ("model", "checkpoints")):
-        raise InputError(f"{config.folder}: holds a trained run: set another name")
+        raise InputError(f"{config.folder}: contains a trained run: set another name")
     tasks = tasks_of(config, base, cache)
     report("tasks", {"tasks": tasks})
     folder = config.folder
@@ -71,7 +71,7 @@ def transfer(
         with timed(folder, "transfer"):
             _train_all(config, tasks, starts, amounts, seeds, rows, signals, report)
         names = [str(amount) for amount in amounts]
-        # What an earlier command with more seeds has left would set unlike means side by side.
+        # Rows of an earlier command with more seeds would mix means over different seeds.
         counts = dict(zip(names, seeds, strict=True))
         rows = [row for row in rows if row["seed"] < counts.get(row["amount"], 0)]
         summary = {
@@ -95,7 +95,7 @@ def transfer(
 
 
 def _without_heads(model: Any) -> dict[str, Any]:
-    """The encoder by its own names, as before there were gates, and the gates."""
+    """The encoder under its own names, as if without gates, and the gates."""
     own = {} if model.gates is None else model.gates.state_dict(prefix="gates.")
     return {**model.encoder.state_dict(), **own}
 
@@ -108,19 +108,19 @@ def _amounts(config: Config) -> tuple[list[Any], list[int]]:
     amounts = [Amount(examples=count) for count in section.examples]
     amounts += [Amount(share=share) for share in section.shares]
     if not amounts:
-        raise InputError("[transfer]: give 'examples' or 'shares'")
+        raise InputError("[transfer]: set 'examples' or 'shares'")
     seeds = section.seeds
     counts = [seeds] * len(amounts) if isinstance(seeds, int) else seeds
     if len(counts) != len(amounts):
         raise InputError(
-            f"[transfer]: seeds = {seeds}: expected one number, or one a row of "
+            f"[transfer]: seeds = {seeds}: expected one number, or one for each of "
             f"{', '.join(map(str, amounts))}"
         )
     return amounts, counts
 
 
 def start_of(source: str, tasks: list[Task], config: Config) -> Any:
-    """A trained run or model, or a backbone that nobody has trained yet."""
+    """A trained run or model, or a backbone that is not trained yet."""
     from brodmann.models.multitask import MultiTaskModel
     from brodmann.models.saving import is_model_folder
 
@@ -128,16 +128,16 @@ def start_of(source: str, tasks: list[Task], config: Config) -> Any:
     if is_model_folder(path) or is_model_folder(path / "model"):
         model = MultiTaskModel.from_pretrained(path)
     elif path.exists():
-        raise InputError(f"{source}: no trained model there: run `brodmann train` first")
+        raise InputError(f"{source}: no trained model in it: run `brodmann train` first")
     else:
         length = config.model.max_length
         model = MultiTaskModel.from_pretrained(source, tasks, max_length=length)
-    model.for_tasks(tasks[:1], max_length=config.model.max_length)  # says now what is not possible
+    model.for_tasks(tasks[:1], max_length=config.model.max_length)  # raises if impossible
     return model
 
 
 def _stored(path: Path, settings: dict[str, Any]) -> list[dict[str, Any]]:
-    """Rows that an earlier sitting has left, if it asked for the same."""
+    """Rows that an earlier session left, if its settings were the same."""
     key = digest(settings)
     if not path.is_file():
         write_text(path, json.dumps({"settings": settings, "digest": key}) + "\n")
@@ -170,7 +170,9 @@ def _train_all(
     total = len(tasks) * len(starts) * sum(seeds)
 
     def stopped(number: int) -> Interrupted:
-        text = f"stopped after {len(rows)} of {total} trainings: the same command goes on from here"
+        text = (
+            f"stopped after {len(rows)} of {total} trainings: run the same command again to resume"
+        )
         return Interrupted(text, number)
 
     def stop() -> None:
@@ -198,7 +200,7 @@ def _train_all(
                 append_lines(config.folder / ROWS, [row])
                 rows.append(row)
                 report("measuring goes on", {"items": 1})
-        except Interrupted as error:  # within a training: it is done again, the others are kept
+        except Interrupted as error:  # that training is repeated, the others are kept
             raise stopped(error.exit_code - 128) from None
 
 

@@ -1,7 +1,7 @@
-"""One cell of a grid as work to be done: what it takes, how far it is, and doing it.
+"""One cell of a grid as a piece of work: its inputs, its progress, and running it.
 
-An *engine* does the work: `with engine(report) as execute` (where it finds its machines, or says
-that there are none), then `execute(works, watch)`, again for works that waited for others.
+An *engine* runs the work: `with engine(report) as execute` (finds its machines, or raises if there
+are none), then `execute(works, watch)`, again for works that waited for others.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ from brodmann.training.events import Report
 
 @dataclass
 class Work:
-    """A cell that is still to be run, with all that it takes; its result goes to `path`."""
+    """A cell still to be run, with all its inputs; its result is written to `path`."""
 
     cell: Cell
     number: int
@@ -44,13 +44,13 @@ class Work:
         return self.cell.config.folder / "log.jsonl"
 
     def finish(self, report: Report) -> dict[str, Any]:
-        """Run it and write what it gave, whole or not at all."""
+        """Run the cell and write its result, completely or not at all."""
         result = {**_run_cell(self, report), "data": self.data}
         write_json(self.path, result)
         return result
 
     def give_up(self, reason: str, report: Report) -> None:
-        """Whoever ran it cannot say why it failed."""
+        """Record a failure that the process which ran the cell could not explain."""
         result = {**_failed(_facts_of(self.cell), reason, report), "data": self.data}
         write_json(self.path, result)
 
@@ -59,8 +59,8 @@ class Work:
         return {**facts, "expected": expected}
 
     def steps(self) -> tuple[int, int, int] | None:
-        """(first step, step, steps) of its training, as far as its log says: one that goes on from
-        another's has not begun at 0."""
+        """(first step, step, steps) of its training, by its log; the first step is not 0 if the
+        cell continues another's."""
         entries = read_log(self.log)
         start = next((entry for entry in entries if "start" in entry), None)
         if start is None:
@@ -68,7 +68,7 @@ class Work:
         return start["step"], max(e.get("step", 0) for e in entries), start["steps"]
 
     def is_finished(self) -> bool:
-        """Whether its result is there, of the same data and with all that is asked for now."""
+        """Whether its result exists, for the same data and with everything asked for now."""
         if not self.path.is_file():
             return False
         document = read_json(self.path)
@@ -79,13 +79,15 @@ class Work:
 
 
 class Watch:
-    """How far the works of one sitting are, in whole trainings: one that goes on from another's
-    steps is the share of a training that it takes itself."""
+    """Progress of the works of one session, in whole trainings.
+
+    A work that continues another's steps counts as the share of a training that it does itself.
+    """
 
     def __init__(self, works: list[Work]) -> None:
         self.began = time.monotonic()
         self.works = works
-        self.written = {work.number: _changed(work.log) for work in works}  # before this sitting
+        self.written = {work.number: _changed(work.log) for work in works}  # before this session
         self.before = {work.number: work.steps() for work in works}
         self.done: set[int] = set()
 
@@ -93,7 +95,7 @@ class Watch:
         self.done.add(work.number)
 
     def running(self) -> list[tuple[Work, tuple[int, int, int]]]:
-        """Those whose log has grown since: an old log says nothing of now."""
+        """Works whose log has grown in this session: an old log says nothing about now."""
         return [
             (work, steps)
             for work in self.works
@@ -103,7 +105,7 @@ class Watch:
         ]
 
     def left(self, running: list[tuple[Work, tuple[int, int, int]]] | None = None) -> float | None:
-        """Seconds, from what this sitting has done so far."""
+        """Estimated seconds left, from what this session has done so far."""
         running = self.running() if running is None else running
         done = sum(_size(work) for work in self.works if work.number in self.done)
         for work, (first, step, steps) in running:
@@ -115,7 +117,7 @@ class Watch:
         return (time.monotonic() - self.began) * (sum(map(_size, self.works)) / done - 1)
 
     def seen(self) -> dict[str, Any]:
-        """For the live table."""
+        """Facts for the live table."""
         running = self.running()
         return {
             "running": [(work.cell.label, (step, steps)) for work, (_, step, steps) in running],
@@ -139,7 +141,7 @@ Engine = Callable[[Report], contextlib.AbstractContextManager[Execute]]
 
 @contextlib.contextmanager
 def in_order(report: Report) -> Iterator[Execute]:
-    """One after the other, in this process."""
+    """Run works one after the other, in this process."""
 
     def execute(works: list[Work], watch: Watch) -> None:
         for work in works:
@@ -162,7 +164,9 @@ def _run_cell(work: Work, report: Report) -> dict[str, Any]:
         raise
     except BrodmannError as error:
         return _failed(facts, str(error), report)
-    except Exception as error:  # a cell's failure is its own: kept whole, shown short
+    except (
+        Exception
+    ) as error:  # a failed cell does not stop the others: store it in full, show it briefly
         facts["traceback"] = traceback.format_exc()
         return _failed(facts, f"{type(error).__name__}: {error}", report)
     for place in ("", *PHASES):  # many cells would fill the disk with checkpoints
@@ -179,7 +183,7 @@ def _run_cell(work: Work, report: Report) -> dict[str, Any]:
 
 
 def _run(work: Work, report: Report) -> dict[str, Any]:
-    """A cell may be another grid's too: what that one is at is waited for, not done twice."""
+    """Run a cell; if another grid is running it, wait for that instead of doing it twice."""
     cell, branch = work.cell, work.branch
     while True:
         try:
@@ -193,7 +197,7 @@ def _run(work: Work, report: Report) -> dict[str, Any]:
                 cache=work.cache,
             )
         except FolderBusyError:
-            report("note", {"text": f"{cell.label}: another grid is at it, waiting"})
+            report("note", {"text": f"{cell.label}: another grid is running it, waiting"})
             wait_until_free(cell.config.folder)
 
 

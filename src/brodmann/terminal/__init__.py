@@ -1,1 +1,1 @@
-"""What people see in a terminal: progress, tables and lines."""
+"""Terminal output: progress, tables and lines."""

@@ -1,4 +1,4 @@
-"""Results in a terminal: the blocks of `reporting`, drawn with letters."""
+"""Draw results in a terminal: the blocks of `reporting` as characters."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -18,7 +18,7 @@ from brodmann.terminal.width import Bullet, Table
 from brodmann.text import NOTHING, percentage, plain
 
 WIDTH = 24  # letters of a bar or a line
-JOINS = 12  # of a tree that are listed
+JOINS = 12  # at most this many merges of a tree are listed
 SHADES = " ░▒▓█"
 SPARKS = "▁▂▃▄▅▆▇█"
 TONES = {"lead": "bold", "note": "dim"}
@@ -28,7 +28,7 @@ Drawn = Iterator[RenderableType]
 
 
 def drawn(sections: Sequence[blocks.Section]) -> Drawn:
-    """A whole report, each section under its title."""
+    """Draw a whole report, each section under its title."""
     for section in sections:
         yield Text()
         yield Rule(Text(section.title, style="bold"), align="left", style="dim")
@@ -36,7 +36,7 @@ def drawn(sections: Sequence[blocks.Section]) -> Drawn:
 
 
 def drawn_blocks(found: Sequence[blocks.Block]) -> Drawn:
-    """The blocks of a result one below the other, paragraphs without a gap between them."""
+    """Draw the blocks of a result one below the other, with no gap between paragraphs."""
     before: blocks.Block | None = None
     for block in found:
         paragraphs = isinstance(before, blocks.Words) and isinstance(block, blocks.Words)
@@ -132,11 +132,11 @@ def _tree(block: blocks.Tree) -> Drawn:
         (f"{', '.join(step['left'])} + {', '.join(step['right'])}", f"at {step['distance']:.3g}")
         for step in block.joins[:JOINS]
     ]
-    yield from _items(blocks.Items(joins, "Who joins whom first (average linkage)"))
+    yield from _items(blocks.Items(joins, "Tasks in the order they join (average linkage)"))
 
 
 def _atlas(block: blocks.Atlas) -> Drawn:
-    """A shaded grid per task, layers from top to bottom; the top heads are bold green."""
+    """Draw a shaded grid per task, layers from top to bottom; the top heads are bold green."""
     for name, scores in block.maps.items():
         if len(block.maps) > 1:
             yield Text(name, style="bold")
@@ -162,7 +162,7 @@ def _head_map(scores: HeadScores, task: str, alpha: float) -> Panel:
 
 
 def _shade(share: float) -> str:
-    """By the square root, since a few heads often outweigh the rest."""
+    """Shade by the square root, since a few heads often outweigh the rest."""
     place = int(np.sqrt(min(max(share, 0.0), 1.0)) * (len(SHADES) - 1) + 0.5)
     return SHADES[place]
 

@@ -1,6 +1,6 @@
-"""What changes while it is seen: one bar with the time left, or a table of the cells that run.
+"""Live output: one progress bar with the time left, or a table of the running cells.
 
-Neither is drawn where the output goes into a file or a pipe.
+Neither is drawn if the output goes to a file or a pipe.
 """
 
 from typing import Any
@@ -14,11 +14,11 @@ from rich.progress_bar import ProgressBar
 from brodmann.terminal.width import Table
 from brodmann.text import time_left
 
-FOR_A_BAR, FOR_FACTS = 75, 60  # letters of a line that a bar, and what stands beside it, need
+FOR_A_BAR, FOR_FACTS = 75, 60  # columns needed for a bar and for the facts beside it
 
 
 class LiveView:
-    """At most one of the two at a time."""
+    """A progress bar or a table of cells: at most one of them at a time."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
@@ -35,7 +35,7 @@ class LiveView:
             self.table = None
 
     def open_bar(self, name: str, total: int | None, done: int = 0) -> None:
-        """A bar with the time left; of what cannot be counted, its name alone."""
+        """Open a bar with the time left; without a known total, show only its name."""
         self.close()
         columns: list[Any] = [
             TextColumn("{task.description}"),
@@ -48,7 +48,7 @@ class LiveView:
             del columns[1:]
         elif self.console.width >= FOR_A_BAR:
             columns.insert(1, BarColumn(bar_width=min(30, self.console.width - FOR_A_BAR + 5)))
-        else:  # what is left out is better than what is cut
+        else:  # better to leave facts out than to cut them
             del columns[2 if self.console.width < FOR_FACTS else 3 :]
         self.bar = Progress(
             *columns,
@@ -64,12 +64,12 @@ class LiveView:
             self.bar.advance(self.bar_task, items)
 
     def update(self, facts: str, done: int | None = None) -> None:
-        """What stands beside the bar and, where it is given, how far it is."""
+        """Update the facts beside the bar and, if given, its position."""
         if self.bar is not None and self.bar_task is not None:
             self.bar.update(self.bar_task, completed=done, facts=facts)
 
     def show_cells(self, facts: dict[str, Any]) -> None:
-        """The cells that run elsewhere now, drawn anew each time."""
+        """Redraw the table of cells that run elsewhere."""
         if not self.console.is_terminal:
             return
         if self.table is None:
@@ -80,7 +80,7 @@ class LiveView:
 
 
 def cells_table(facts: dict[str, Any]) -> Table:
-    """The cells that run now, how far each is, and the time left for all."""
+    """A table of the running cells, their progress, and the time left for all."""
     table = Table(box=None, header_style="bold")
     left = f", {time_left(facts['left'])}" if facts["left"] is not None else ""
     table.add_column(f"{facts['done']} done, {facts['waiting']} waiting{left}")

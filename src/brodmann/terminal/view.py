@@ -1,4 +1,4 @@
-"""What a run looks like in a terminal: its events as lines, bars and the blocks of its results."""
+"""Show a run in a terminal: its events as lines, bars and the blocks of its results."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -27,9 +27,9 @@ from brodmann.text import counted, millions, parameters, percent, rates, time_le
 from brodmann.training.events import Event
 
 Facts = dict[str, Any]
-LINE_EVERY = 30  # seconds: a log file gets a line now and then instead of a bar
+LINE_EVERY = 30  # seconds: a log file gets a line this often instead of a bar
 
-# event → the blocks of its result, as the page draws them, and the line that says where it is
+# event → the blocks of its result, as the page draws them, and the line with its location
 RESULTS: dict[Event, tuple[Callable[[Facts], Sequence[Block]], str]] = {
     "tasks": (lambda facts: task_tables.tasks_read(facts["tasks"]), ""),
     "scores": (
@@ -74,13 +74,13 @@ RESULTS: dict[Event, tuple[Callable[[Facts], Sequence[Block]], str]] = {
 
 
 class RunView:
-    """The events of a run as they come; `view(event, facts)` is the report function."""
+    """Show the events of a run as they come; `view(event, facts)` is the report function."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
         self.live = LiveView(console)
         self.smooth: float | None = None
-        self.begin = (0.0, 0)  # time and examples when this sitting began
+        self.begin = (0.0, 0)  # time and examples when this session began
         self.next_line = 0.0
         self.shown: dict[Event, Callable[[Facts], None]] = {
             "stage": self._stage,
@@ -118,7 +118,7 @@ class RunView:
             self.close()
             for part in drawn_blocks(make(facts)):
                 self.console.print(part, highlight=False)
-            if where and facts.get("file", "") is not None:  # a plan may be shown and not kept
+            if where and facts.get("file", "") is not None:  # a plan may not have been saved
                 self._path(where.format(**facts))
 
         return show
@@ -127,13 +127,13 @@ class RunView:
         self.console.print(escape(text), style=style, highlight=False)
 
     def _path(self, text: str) -> None:
-        """A line with a path: the terminal wraps it, so that it can be copied whole."""
+        """Print a line with a path: the terminal wraps it, so that it can be copied whole."""
         self.console.print(escape(text), highlight=False, soft_wrap=True)
 
     def _headline(self, text: str) -> None:
         if len(text) + 4 <= self.console.width:
             self.console.rule(escape(text), align="left")
-        else:  # a rule would cut it
+        else:  # a rule would cut the text
             self._line(f"── {text}")
 
     def _stage(self, facts: Facts) -> None:
@@ -143,7 +143,7 @@ class RunView:
         self.console.print(f"[yellow]note:[/yellow] {escape(facts['text'])}", highlight=False)
 
     def _encode(self, facts: Facts) -> None:
-        """Reading many texts takes a while before the first step."""
+        """Show a bar: reading many texts takes a while before the first step."""
         self.live.open_bar(f"encoding {facts['task']} ({facts['split']})", None)
 
     def _start(self, facts: Facts) -> None:
@@ -156,7 +156,7 @@ class RunView:
             + (f", {facts['world']} processes" if facts["world"] > 1 else "")
             + (", sharded" if facts["sharded"] else "")
             + f"; {facts['epochs']} epochs, learning rate {rates(facts['rates'])}"
-            + f"; a text is read as {facts['pooling']}"
+            + f"; texts are read as {facts['pooling']}"
         )
         for name, task in facts["tasks"].items():
             if task["truncated"] > 0:
@@ -166,7 +166,7 @@ class RunView:
         self.live.open_bar("training", facts["steps"], facts["step"])
 
     def _resume(self, facts: Facts) -> None:
-        self._line(f"going on from step {facts['step']:,} of {facts['steps']:,}")
+        self._line(f"resuming from step {facts['step']:,} of {facts['steps']:,}")
 
     def _step(self, facts: Facts) -> None:
         now = time.monotonic()
@@ -184,7 +184,9 @@ class RunView:
     def _specialized(self, facts: Facts) -> None:
         counts = {len(heads) for heads in facts["heads"].values()}
         shown = ", ".join(str(count) for count in sorted(counts))
-        self._line(f"from step {facts['step']:,} on along the map: {shown} heads a task")
+        self._line(
+            f"from step {facts['step']:,} on, training follows the map: {shown} heads per task"
+        )
 
     def _evaluate(self, facts: Facts) -> None:
         self.live.update("evaluating")
@@ -206,7 +208,7 @@ class RunView:
             f"({examples / max(facts['seconds'], 1e-9):.0f} examples/s)"
         )
         for task in (task for task, count in facts["examples"].items() if not count):
-            self._note({"text": f"{task}: not one of its examples was drawn, it was not trained"})
+            self._note({"text": f"{task}: none of its examples were drawn, so it was not trained"})
 
     def _advice(self, facts: Facts) -> None:
         for reason in facts["reasons"]:

@@ -1,4 +1,4 @@
-"""`bm.fit`: training that shows where it is, to whoever watches it."""
+"""`bm.fit`: training that shows its progress."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -31,9 +31,9 @@ def fit(
 
 
 fit.__doc__ = f"""{trainer.fit.__doc__}
-    `progress` shows how far training is, as the command line does: by default in a terminal or a
-    notebook, never where the output goes into a file or a pipe; True and False decide it. With a
-    `report` of your own nothing is shown.
+    `progress` shows progress as the command line does: by default in a terminal or a notebook,
+    never when the output goes to a file or a pipe; True and False override this. If you pass
+    your own `report`, nothing is shown.
     """
 
 

@@ -1,9 +1,9 @@
 """Tables and lines for terminals of any width: text wraps at words, a number is never cut.
 
-A table that is too wide first wraps its texts, then moves its columns closer. Where its numbers
-still do not fit beside each other, a table of like columns shows some of them at a time; in any
-other each row becomes a block of its own, one line per column. Output that goes into a file or a
-pipe has no width: tables keep one line per row there, and lines are not broken (a path stays one).
+A table that is too wide first wraps its texts, then moves its columns closer. If its numbers still
+do not fit side by side, a table of similar columns shows some of them at a time; in any other, each
+row becomes a block of its own, one line per column. Output that goes to a file or a pipe has no
+width: tables keep one line per row, and lines are not broken (a path stays in one piece).
 """
 
 import copy
@@ -22,15 +22,15 @@ from rich.text import Text
 
 from brodmann.errors import visible
 
-UNLIMITED = 10_000  # letters of a line
-CLOSE = (0, 1, 0, 0)  # padding of columns that would not fit otherwise
+UNLIMITED = 10_000  # characters per line
+CLOSE = (0, 1, 0, 0)  # padding of columns that otherwise would not fit
 
 
 class LastingConsole(Console):
-    """When nobody reads the output any more (`| head`), the run goes on unseen.
+    """A console that keeps the run going when nobody reads the output any more (`| head`).
 
-    Text from files (labels, columns, paths) cannot send commands to the terminal. A minus is typed
-    as a hyphen: numbers of a terminal are searched for, copied and read by programs.
+    Text from files (labels, columns, paths) cannot send commands to the terminal. A minus is
+    printed as a hyphen, so that numbers can be searched for, copied and parsed.
     """
 
     def render(
@@ -38,7 +38,7 @@ class LastingConsole(Console):
     ) -> Iterable[Segment]:
         for segment in super().render(renderable, options):
             if segment.control:
-                yield segment  # rich's own: where a bar is drawn
+                yield segment  # rich's own control codes, which position a bar
             else:
                 yield Segment(visible(segment.text).replace("−", "-"), segment.style)
 
@@ -55,7 +55,7 @@ class LastingConsole(Console):
 
 
 def has_no_width(console: Console) -> bool:
-    """Whether output goes where lines may be of any length; COLUMNS sets one even there."""
+    """Whether lines may have any length; COLUMNS sets a width even for files and pipes."""
     somewhere = console.is_terminal or console.is_jupyter
     return not somewhere and "COLUMNS" not in os.environ
 
@@ -63,7 +63,7 @@ def has_no_width(console: Console) -> bool:
 class Table(rich.table.Table):
     """A table that wraps its texts, or stacks its rows, before it would shorten a number.
 
-    `alike`: its columns hold the same kind of thing, so that some may be shown before the others.
+    `alike`: the columns hold the same kind of thing, so that they can be shown a few at a time.
     """
 
     def __init__(self, *, alike: bool = False, **options: Any) -> None:
@@ -88,7 +88,7 @@ class Table(rich.table.Table):
         yield from rich.table.Table.__rich_console__(fitted, console, options.update(width=width))
 
     def _widths(self, console: Console, options: ConsoleOptions, width: int) -> list[int] | None:
-        """The width of every column, or None where the numbers do not fit beside each other."""
+        """The width of every column, or None if the numbers do not fit side by side."""
         natural, least, frames = self._measured(console, options)
         room = width - frames
         if sum(least) > room:
@@ -102,7 +102,7 @@ class Table(rich.table.Table):
     def _measured(
         self, console: Console, options: ConsoleOptions
     ) -> tuple[list[int], list[int], int]:
-        """The width that every column would like, the least it needs, and that of all frames."""
+        """The natural and the least width of every column, and the total width of the frames."""
         wide = options.update(width=UNLIMITED)
         natural, least = [], []
         for column in self.columns:
@@ -116,7 +116,7 @@ class Table(rich.table.Table):
         return natural, least, self.__rich_measure__(console, wide).maximum - sum(natural)
 
     def _parts(self, console: Console, options: ConsoleOptions, width: int) -> list["Table"]:
-        """The first column with as many of the others at a time as fit beside it."""
+        """Split into tables with the first column and as many others as fit beside it."""
         natural, least, frames = self._measured(console, options)
         each = -(-frames // len(natural))  # frame and padding of one column
         first = each + max(least[0], min(natural[0], width // 3))
@@ -140,7 +140,7 @@ class Table(rich.table.Table):
         return parts
 
     def _stacked(self, console: Console, width: int) -> Iterator[RenderableType]:
-        """One block per row: the first column names it, the others follow, one per line."""
+        """Draw one block per row: the first column names it, the others follow, one per line."""
         if self.title:
             yield _text(console, self.title, "table.title")
         labels = [_text(console, c.header).plain if self.show_header else "" for c in self.columns]
@@ -156,7 +156,7 @@ class Table(rich.table.Table):
 
 
 class Bullet:
-    """A line of a list; where it is too long, it goes on below its own beginning."""
+    """A line of a list; if it is too long, it continues below its own beginning."""
 
     def __init__(self, text: Text) -> None:
         self.text = text
@@ -171,7 +171,7 @@ class Bullet:
 def _labelled(
     console: Console, label: str, widest: int, cell: RenderableType, width: int
 ) -> Iterator[RenderableType]:
-    """`  label  value` where that fits, otherwise the value below its label."""
+    """Draw `  label  value` if it fits, otherwise the value below its label."""
     if not isinstance(cell, str | Text):
         yield Padding(cell, (0, 0, 0, 2))
         return

@@ -1,4 +1,4 @@
-"""The next batch of a training run: this process's share of what the sampler chose."""
+"""The next batch of a training run: this process's share of the sampler's choice."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -18,7 +18,7 @@ from brodmann.training.settings import Options
 
 
 class BatchSource:
-    """Batches of one task, or mixed ones of what the model is least sure about."""
+    """Batches of one task each, or mixed batches of examples that the model is least sure of."""
 
     def __init__(
         self,
@@ -45,9 +45,9 @@ class BatchSource:
         )
 
     def next(self, device: Any, *, apart: bool = False) -> tuple[list[Batch], dict[str, int]]:
-        """This process's share of the next batch, and how many items it has in all, by task.
+        """This process's share of the next batch, and the size of the whole batch per task.
 
-        `apart` splits a mixed batch by task (heads are specialized a task at a time).
+        `apart` splits a mixed batch by task (heads are specialized one task at a time).
         """
         draw = self.stream.next(self.feedback)
         items = {self.names[task]: own for task, own in draw.items.items()}
@@ -59,7 +59,7 @@ class BatchSource:
         shares = {name: items[name][self.rank :: self.world] for name in names}
         shares = {name: own for name, own in shares.items() if len(own)}
         empty = not shares
-        if empty:  # fewer items than processes: go through the motions, weighing nothing
+        if empty:  # fewer items than processes: run the pass with weight 0
             shares = {names[0]: items[names[0]][:1]}
         batch = make_batch(
             [(name, self.encoded[name], own) for name, own in shares.items()],
@@ -72,9 +72,9 @@ class BatchSource:
         return batch
 
     def feedback(self, candidates: Sequence[Array]) -> Sequence[Entropies]:
-        """How unsure the model is of these items: each process reads its share, all get the same.
+        """The model's uncertainty about these items: each process reads a share, all get the whole.
 
-        Asked for by samplers that choose examples.
+        Called by samplers that choose examples.
         """
         own = [
             item_entropies(
@@ -91,17 +91,17 @@ class BatchSource:
         return in_order(processes.everyones(own, self.world), candidates)
 
     def log_facts(self, step: int) -> dict[str, Any]:
-        """What the sampler has to say for the log: the data used, and how unsure the model is."""
+        """The sampler's facts for the log: the data used, and how unsure the model is."""
         facts = self.stream.log_facts(self.names)
         if self.log_entropy and "entropy" not in facts and self.rank == 0:
             facts["entropy"] = self._entropies(step)
         return facts
 
     def _entropies(self, step: int) -> dict[str, float]:
-        """Mean uncertainty of a batch of each task, drawn apart from what is trained on.
+        """Mean uncertainty of one batch per task, drawn separately from the training batches.
 
-        The sampler `uncertainty` measures its candidates anyway; for the others this is what its
-        curve is set beside (Pilault et al. 2021, Figure 5).
+        The sampler `uncertainty` measures its candidates anyway; for other samplers this gives the
+        curve to compare with (Pilault et al. 2021, Figure 5).
         """
         found = {}
         for place, name in enumerate(self.names):

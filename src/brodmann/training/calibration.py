@@ -1,12 +1,12 @@
-"""What a training run will take, from a few real steps of it.
+"""Estimate what a training run will take from a few of its steps.
 
-Every batch of the run is drawn beforehand (only places and lengths, no text), so the padded tokens
-of all steps are known exactly. A few steps of different sizes are then really taken, the largest
-among them; time goes with the tokens, so
+Every batch of the run is drawn beforehand (indices and lengths only, no text), so the padded tokens
+of all steps are known exactly. A few steps of different sizes, the largest among them, are then
+executed; time is proportional to tokens, so
 
     seconds of the run = Σ seconds measured / Σ tokens measured · Σ tokens of all steps.
 
-Memory is what the process reached with the largest batch; operations are counted by torch.
+Memory is the peak of the process at the largest batch; operations are counted by torch.
 """
 
 import time
@@ -32,30 +32,30 @@ from brodmann.training.checkpoints.keeper import Keeper
 from brodmann.training.loop import Loop
 
 SAMPLES = 8  # steps that are timed
-READ = 64  # examples a task for the times of reading and mapping
+READ = 64  # examples per task to time reading and mapping
 
 
 @dataclass
 class Calibration:
-    """Of one configuration on this machine."""
+    """Costs of one configuration, measured on this machine."""
 
     steps: int
     steps_an_epoch: float
-    tokens: int  # padded, of all training steps
+    tokens: int  # padded tokens of all training steps
     seconds_of_training: float
-    seconds_a_token_read: float  # forward only
+    seconds_a_token_read: float  # forward pass only
     seconds_a_token_mapped: float  # head importance
     operations_of_training: float
     operations_a_token_read: float
     bytes_of_weights: int  # weights, gradients, moments
     bytes_of_activations: int  # kept for the backward pass of the largest batch
-    bytes_of_process: int  # highest resident size after the largest batch
+    bytes_of_process: int  # peak resident memory after the largest batch
     measured_steps: int
     threads: int
 
 
 def calibrate(loop: Loop, progress: Callable[[int], None] | None = None) -> Calibration:
-    """Time some steps of this run; the model is changed by them and of no further use."""
+    """Time some steps of this run; they change the model, so discard it afterwards."""
     tick = progress or (lambda items: None)
     keeper = Keeper(None, keep=1, fingerprint="", main=True, say=lambda text: None)
     mixed = SAMPLERS[loop.options.sampling].by_example
@@ -73,7 +73,7 @@ def calibrate(loop: Loop, progress: Callable[[int], None] | None = None) -> Cali
         largest = _share(loop, {names[t]: items for t, items in chosen[-1].items.items()})
         stream = _Chosen([chosen[len(chosen) // 2], *chosen])  # the first one warms up
         loop.stream = loop.source.stream = stream  # type: ignore[assignment]
-        loop.options = loop.options.model_copy(update={"accumulation": 1})  # a step a batch
+        loop.options = loop.options.model_copy(update={"accumulation": 1})  # one batch per step
     kept, operations = _of_one_batch(loop, largest)
     took: list[float] = []
     for number in range(1 + (SAMPLES if mixed else len(chosen))):
@@ -113,7 +113,7 @@ def calibrate(loop: Loop, progress: Callable[[int], None] | None = None) -> Cali
 
 
 def padded_tokens(encoded: Encoded, items: Array) -> int:
-    """Rows times the longest of them."""
+    """Number of rows times the length of the longest."""
     counts = encoded.item_rows[items + 1] - encoded.item_rows[items]
     return int(counts.sum() * encoded.lengths()[items].max())
 
@@ -128,7 +128,7 @@ def split_tokens(encoded: Encoded, batch_size: int) -> int:
 
 
 class _Chosen:
-    """A stream of given batches."""
+    """A stream that yields given batches."""
 
     def __init__(self, draws: Sequence[Draw]) -> None:
         self.draws, self.drawn = list(draws), 0
@@ -142,7 +142,7 @@ class _Chosen:
         return self.draws[self.drawn - 1]
 
     def log_facts(self, names: Sequence[str]) -> dict[str, Any]:
-        """Of no interest here."""
+        """Return nothing: a calibration keeps no log."""
         return {}
 
 
@@ -163,7 +163,7 @@ def _share(loop: Loop, items: dict[str, Array]) -> Batch:
 
 
 def _of_one_batch(loop: Loop, batch: Batch) -> tuple[int, float]:
-    """(bytes kept for the backward pass, operations a padded token, forward and backward)."""
+    """(bytes kept for the backward pass, operations per padded token, forward and backward)."""
     own = {p.untyped_storage().data_ptr() for p in loop.model.parameters()}
     kept: dict[int, int] = {}
 
@@ -186,7 +186,7 @@ def _of_one_batch(loop: Loop, batch: Batch) -> tuple[int, float]:
 
 
 def _read_longest(loop: Loop) -> None:
-    """The largest batch of an evaluation, for the memory that it takes."""
+    """Read the largest batch of an evaluation, for its memory."""
     size = loop.options.evaluation_batch_size
     for task in loop.tasks:
         encoded = loop.train_sets[task.name]
@@ -198,7 +198,7 @@ def _read_longest(loop: Loop) -> None:
 
 
 def _reading(loop: Loop) -> tuple[float, float, float]:
-    """Seconds a padded token read and mapped, and operations a token read, over all tasks."""
+    """Seconds per padded token read and mapped, and operations per token read, over all tasks."""
     tokens, read, mapped, operations = 0, 0.0, 0.0, 0.0
     options = loop.options
     for task in loop.tasks:

@@ -1,16 +1,16 @@
-"""What a run tells along the way: the names of its events, and the function that receives them.
+"""The events of a run: their names, and the function that receives them.
 
-Training, stages, studies and papers call `report(event, facts)`; whoever watches decides what to
-show. A name that is not listed here is refused by mypy, and `terminal/view.py` shows all of them.
+Training, stages, studies and papers call `report(event, facts)`; the receiver decides what to show.
+mypy rejects a name that is not listed here, and `terminal/view.py` shows all of them.
 """
 
 from typing import Any, Literal, Protocol
 
 Event = Literal[
-    # words
-    "stage",  # text: what happens now
-    "note",  # text: what to be careful about
-    "done",  # text, folder: what needs no work
+    # messages
+    "stage",  # text: what is happening now
+    "note",  # text: a warning
+    "done",  # text, folder: work that was already done
     # one run
     "tasks",  # tasks
     "encode",  # task, split
@@ -20,7 +20,7 @@ Event = Literal[
     "specialized",  # step, heads
     "evaluate",  # step
     "evaluated",  # step, primary, mean, best
-    "end",  # what `Progress` holds
+    "end",  # the fields of `Progress`
     "evaluation starts",  # examples
     "evaluation goes on",  # items
     "measuring starts",  # what, examples
@@ -47,7 +47,7 @@ Event = Literal[
     "grid",  # summary, folder
     "transfer",  # summary, file, figure
     "meta",  # result, file
-    # before and after them
+    # plans, before and after runs; reproductions
     "plan",  # plan, file
     "plan of many",  # plan, file
     "estimate",  # estimate
@@ -56,10 +56,10 @@ Event = Literal[
 
 
 class Report(Protocol):
-    """Receives an event and its facts."""
+    """A function that receives an event and its facts."""
 
     def __call__(self, event: Event, facts: dict[str, Any], /) -> None: ...
 
 
 def silent(event: Event, facts: dict[str, Any], /) -> None:
-    """The report function of a run that nobody watches."""
+    """Report nothing: the default report function."""

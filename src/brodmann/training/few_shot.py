@@ -1,9 +1,9 @@
-"""Few-shot transfer: from trained models to a new task, with few examples, many times over.
+"""Few-shot transfer: train a new task from trained models on few examples, many times.
 
-Every training starts from the same encoder with a new output head; the draw of examples depends on
-the seed alone, so that all starting points learn from the same ones. Classes are drawn equally
-often where the number of examples allows. The model is loaded once and reset in place, texts are
-tokenised once, so that a training costs little more than its steps.
+Every training starts from the same encoder with a new output head; the sample of examples depends
+on the seed alone, so that all starting points learn from the same ones. Classes are drawn equally
+often if the number of examples allows. The model is loaded once and reset in place, and texts are
+tokenised once, so a training costs little more than its steps.
 
 Reference: Li et al. 2023, "Interpreting and Exploiting Functional Specialization in Multi-Head
 Attention under Multi-task Learning", §6.3 and Table 6 (4 to 100 examples, 20 epochs, 30 seeds);
@@ -35,7 +35,7 @@ LARGEST_BATCH = 32
 
 @dataclass(frozen=True)
 class Amount:
-    """How much of the training data: a number of examples, or a share of them."""
+    """An amount of training data: a number of examples, or a share of them."""
 
     examples: int | None = None
     share: float | None = None
@@ -68,9 +68,9 @@ def transfer(
     done: Collection[tuple[str, str, int]] = (),
     stop: Callable[[], None] | None = None,
 ) -> Iterator[dict[str, Any]]:
-    """One row a training: start, amount, seed and the scores on the validation split.
+    """Yield one row per training: start, amount, seed and the scores on the validation split.
 
-    `seeds[i]` is how many seeds `amounts[i]` gets; `done` names (start, amount, seed) to leave out.
+    `seeds[i]` is the number of seeds for `amounts[i]`; `done` lists (start, amount, seed) to skip.
     """
     wanted = [
         (amount, seed)
@@ -101,9 +101,9 @@ def transfer(
 
 
 def draw(task: Task, amount: Amount, seed: int) -> list[int]:
-    """Places of the training examples: the same for every starting point.
+    """Indices of the drawn training examples: the same for every starting point.
 
-    A number of examples takes the classes equally often; a share keeps their proportions.
+    A number of examples is balanced over the classes; a share keeps their proportions.
     """
     examples = task.splits["train"]
     count = amount.of(len(examples))
@@ -120,7 +120,7 @@ def draw(task: Task, amount: Amount, seed: int) -> list[int]:
             place for q, number in zip(queues, quotas, strict=True) for place in q[:number]
         )
     chosen: list[int] = []
-    while len(chosen) < count:  # one of every class in turn, the order of the classes drawn
+    while len(chosen) < count:  # one of each class in turn, in random order
         for queue in generator.sample(queues, len(queues)):
             if queue and len(chosen) < count:
                 chosen.append(queue.pop())
@@ -136,12 +136,12 @@ def _in_proportion(sizes: list[int], count: int) -> list[int]:
 
 
 class _Learner:
-    """A model for the new task on a trained encoder, put back to its beginning for every draw."""
+    """A model for the new task on a trained encoder, reset to its start for every draw."""
 
     def __init__(self, source: MultiTaskModel, task: Task, max_length: int | None) -> None:
         self.task = task
         self.model = source.for_tasks([task], max_length=max_length)
-        self.start: dict[str, Tensor] = {  # the encoder, and gates where it has some
+        self.start: dict[str, Tensor] = {  # the encoder, and its gates if it has any
             name: value.detach().clone()
             for name, value in self.model.state_dict().items()
             if not name.startswith("heads.")
@@ -167,7 +167,7 @@ class _Learner:
             batch_size=min(LARGEST_BATCH, len(places)),
             learning_rate=learning_rate,
             precision=precision,
-            evaluate_every=10**9,  # at the end alone
+            evaluate_every=10**9,  # only at the end
             keep="last",
             seed=seed,
             encoded={

@@ -1,4 +1,4 @@
-"""`fit`: train a model on its tasks. The steps themselves are in `training/loop.py`."""
+"""`fit`: train a model on its tasks. The steps are in `training/loop.py`."""
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
@@ -39,19 +39,19 @@ def fit(
     size of the data and of the encoder, see `training/defaults.py`), `rates` of parts of the model,
     `batch_size` (per process), `accumulation`, `weight_decay`, `warmup` (share of the steps),
     `schedule`, `clip`, `precision` ("float32", "bf16", "auto"), `sampling` and its
-    `sampling_parameters`, `max_steps` and others. `evaluate_every` counts steps (None: after every
+    `sampling_parameters`, `max_steps` and others. `evaluate_every` is a number of steps (None: one
     epoch). The best model has the highest mean of the tasks' primary metrics (`keep="last"` keeps
-    the last one instead); `early_stopping` is the number of evaluations without a new best after
-    which training ends.
+    the last one instead); training ends after `early_stopping` evaluations without a new best.
 
-    With a `folder`, checkpoints go there (at every evaluation and every `checkpoint_every` steps,
-    the last `checkpoints` are kept), a stopped run goes on from the newest, and Ctrl-C saves first.
-    `report(event, facts)` is called along the way. `specialize=IAT(...)` trains the last steps
-    along the map of heads; then the best model is the best after the switch. `branch_at` keeps a
-    checkpoint before each of these last shares of the steps, and `branch_from`, the folder of such
-    a run, starts there: the arms of a comparison share the steps before the switch. `encoded` gives
-    splits that are tokenised already, by split and task; `methods` are objects that
-    change how a step trains, besides those that options ask for (see `training/methods`).
+    With a `folder`, checkpoints are written there (at every evaluation and every
+    `checkpoint_every` steps; the last `checkpoints` are kept), an interrupted run resumes from the
+    newest one, and Ctrl-C saves before it stops. `report(event, facts)` is called along the way.
+    With `specialize=IAT(...)` each task trains only its important heads in the last steps, and the
+    best model is the best after that switch. `branch_at` keeps a checkpoint before each of these
+    last shares of the steps; `branch_from`, the folder of such a run, starts from it, so that the
+    arms of a comparison share the steps before the switch. `encoded` passes splits that are already
+    tokenised, by split and task; `methods` are objects that change how a step trains, in addition
+    to those that the options ask for (see `training/methods`).
     """
     chosen = checked_options(options)
     run = Loop(model, list(tasks), chosen, report, encoded or {}, methods)

@@ -1,9 +1,9 @@
-"""The training loop: the only one. Built on Accelerate, for one process or several.
+"""The only training loop, built on Accelerate, for one process or several.
 
 A step takes `accumulation` batches, each from one task or, under samplers that choose examples,
 mixed. The loss of a batch is the mean over its tasks of the mean over a task's items (over all
 processes) times the task's weight; the losses of a step are averaged. Methods that change how a
-step trains are behind the contract of `training/methods`.
+step trains implement the contract of `training/methods`.
 """
 
 import contextlib
@@ -43,7 +43,7 @@ LOG_EVERY = 10  # steps
 
 
 class Loop:
-    """One call of `fit`: what is set up once, and the steps over it."""
+    """One call of `fit`: its set-up, and the steps."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Loop:
         if not tasks:
             raise InputError("tasks: expected at least one task, found none")
         for task in tasks:
-            model.spec(task.name)  # says so if the model has no such task
+            model.spec(task.name)  # raises if the model has no such task
         self.accelerator = processes.accelerator()
         self.world = int(self.accelerator.num_processes)
         self.rank = int(self.accelerator.process_index)
@@ -65,7 +65,7 @@ class Loop:
         self.model, self.tasks = model, tasks
         if options.gradient_checkpointing:
             model.enable_gradient_checkpointing()
-        self.trained: nn.Module = model  # or a module around it: holds all parameters
+        self.trained: nn.Module = model  # or a module around it that holds all parameters
         for method in methods:
             self.trained = method.wrapped(self.trained)
         wrapped = self.trained is not model
@@ -90,7 +90,7 @@ class Loop:
         self.methods = make_methods(setup, methods)
 
     def _prepare(self, *, wrapped: bool) -> None:
-        """Shard the model if asked to, and make the optimizer."""
+        """Shard the model if asked to, and create the optimizer."""
         model, options = self.model, self.options
         self.parameters = model.parameter_counts()
         self.shards: Any = None
@@ -168,7 +168,7 @@ class Loop:
         return [m for m in self.methods if m.begins is not None and not m.is_active()]
 
     def _begin(self, method: Method, keeper: Keeper) -> None:
-        """A method switches on in the middle of a run; the search for the best begins anew."""
+        """Switch a method on in the middle of a run; the search for the best model starts again."""
         state = self.progress
         self.report("stage", {"text": f"step {state.step:,}: choosing the heads"})
         facts = method.switch(self.tasks)
@@ -178,10 +178,10 @@ class Loop:
         self.report("specialized", {"step": state.step, **facts})
 
     def _resume(self, keeper: Keeper) -> bool:
-        """Go on from this run's checkpoint, or another's branch; whether it was this run's own."""
+        """Resume from this run's checkpoint or another run's branch; True if it was its own."""
         state = keeper.find()
         continued = state is not None
-        keeper.cut_log(state)  # of this run's own: a branch has been logged by another
+        keeper.cut_log(state)  # only this run's own log: a branch was logged by another run
         begins = next((m.begins for m in self.methods if m.begins is not None), None)
         if state is None and self.branch_from is not None and begins is not None:
             state = keeper.find_branch(self.branch_from, begins)
@@ -208,7 +208,7 @@ class Loop:
         return inner
 
     def _whole(self, **how: bool) -> Any:
-        """(model, optimizer) with all their numbers here, to be saved or (`back`) written to."""
+        """Yield (model, optimizer) with all parameters, to be saved or (`back`) written to."""
         if self.shards is None:
             return contextlib.nullcontext((self.trained, self._bare_optimizer()))
         return self.shards.whole(self._bare_optimizer(), **how)
@@ -221,7 +221,7 @@ class Loop:
         return self.progress.step >= self.steps
 
     def one_step(self, keeper: Keeper, log: Any) -> None:
-        """One optimizer step over `accumulation` batches (fewer at the very end)."""
+        """Take one optimizer step over `accumulation` batches (fewer at the very end)."""
         started = time.perf_counter()
         options, step = self.options, self.progress.step
         factor = rate(step, self.steps, warmup=options.warmup, schedule=options.schedule)
@@ -270,7 +270,7 @@ class Loop:
             self._log(keeper, log, self.learning_rate * factor)
 
     def _backward(self, batch: Batch, count: int, share: float) -> dict[str, Tensor]:
-        """Gradients of one of the `count` batches of a step; each task's loss."""
+        """Compute the gradients of one of a step's `count` batches; return each task's loss."""
         with autocast(self.device, self.options.precision):
             outputs = self.prepared(batch)
         each = task_losses(batch, outputs.losses, self.model.specs)
@@ -278,7 +278,7 @@ class Loop:
         for method in self.methods:
             if (term := method.term(share)) is not None:
                 loss = loss + term
-        # The processes' gradients are averaged, but each loss is a share of the whole.
+        # The processes' gradients are averaged, but each loss is only a share of the whole.
         self.accelerator.backward(loss * (self.world / count))
         return each
 
@@ -340,6 +340,8 @@ class Loop:
         asked = processes.agreed([signals.received or 0], self.device, self.world)[0]
         if asked:
             self._save(keeper)
-            kept = "saved; the same command goes on from here" if keeper.folder else "nothing saved"
+            kept = (
+                "saved; run the same command again to resume" if keeper.folder else "nothing saved"
+            )
             text = f"stopped at step {self.progress.step} of {self.steps}: {kept}"
             raise Interrupted(text, int(asked))

@@ -16,7 +16,7 @@ Losses = list[tuple[str, float]]  # (task, loss) of each batch of a step
 def task_losses(
     batch: Batch, losses: Sequence[Tensor], specs: Mapping[str, TaskSpec]
 ) -> dict[str, Tensor]:
-    """Each task's mean loss, times the task's weight: this process's share of it."""
+    """This process's share of each task's mean loss, times the task's weight."""
     found = {}
     for part, values in zip(batch.parts, losses, strict=True):
         share = values.sum() / part.total if part.total else 0.0 * values.sum()
@@ -35,7 +35,7 @@ def not_finite(losses: Losses, norm: float) -> tuple[str, str] | None:
 def diverged(
     wrong: tuple[str, str] | None, losses: Losses, step: int, newest: Path | None
 ) -> RunError:
-    """The error of a step that must not be taken; another process may have found what is wrong."""
+    """The error of a step with a non-finite number, which another process may have found."""
     what, task = wrong or ("gradient", losses[-1][0])
     kept = f"; {newest.name} is kept" if newest else ""
     return RunError(

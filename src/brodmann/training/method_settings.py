@@ -1,5 +1,4 @@
-"""Settings of the methods in `training/methods`, a package that needs torch; configurations load
-without it.
+"""Settings of the methods in `training/methods`, without importing torch as that package does.
 
 `bm.IAT(...)` is also `[specialize]`; the settings of `distill` are also part of `[distill]`.
 """
@@ -16,30 +15,33 @@ Variant = Literal["important", "random", "ticket_share", "prune"]
 
 
 class IAT(Settings):
-    """[specialize] and `fit(..., specialize=IAT(...))`: train the last steps along the head map.
+    """[specialize] and `fit(..., specialize=IAT(...))`: train important heads in the last steps.
 
-    Variants: `important`; `random`, as many heads drawn for every task; `ticket_share`, the
-    important heads of the pretrained model from the first step on (δ = 1; Ticket-Share); `prune`,
-    the least important α of all tasks together are switched off and the others trained on, and cut
-    out for good at the end.
+    Variants: `important`; `random`, as many heads drawn at random for every task; `ticket_share`,
+    the important heads of the pretrained model from the first step on (δ = 1; Ticket-Share);
+    `prune`, where the least important α for all tasks together are switched off, the others are
+    trained further, and the pruned heads are removed at the end.
     """
 
     alpha: Share = Field(
         default=0.3, description="share of the heads that a task may move; 0: none"
     )
-    delta: Share = Field(default=0.1, description="share of the steps, the last ones")
+    delta: Share = Field(
+        default=0.1, description="last share of the steps, in which heads specialize"
+    )
     variant: Variant = Field(default="important", description="which heads a task may move")
     examples: PositiveInt | None = Field(
         default=1000, description="examples per task to choose heads by, from its training data"
     )
     projections: Projections = Field(
-        default="all", description="qkv: the output projection of a head is not masked"
+        default="all", description="qkv: do not mask the output projection of a head"
     )
     strict: bool = Field(
-        default=True, description="false: only gradients are masked, momentum and decay still act"
+        default=True, description="false: mask gradients only; momentum and decay still act"
     )
     fitted: bool = Field(
-        default=True, description="fit output heads before heads are chosen ahead of the first step"
+        default=True,
+        description="fit output heads first if heads are chosen before the first step",
     )
 
     @model_validator(mode="after")
@@ -50,23 +52,23 @@ class IAT(Settings):
 
     @property
     def share(self) -> float:
-        """Share of the steps that are specialized."""
+        """Share of the steps that specialize heads."""
         return 1.0 if self.variant == "ticket_share" else self.delta
 
     @property
     def is_plain(self) -> bool:
-        """Whether these settings change nothing about ordinary training."""
+        """Whether these settings amount to ordinary training."""
         if self.variant == "prune":
             return self.alpha == 0 or self.share == 0
         return self.alpha == 1 or self.share == 0
 
     def switch(self, steps: int) -> int:
-        """Number of ordinary steps before the switch, counted exactly."""
+        """Exact number of ordinary steps before the switch."""
         return int((1 - Fraction(str(self.share))) * steps)
 
 
 class DistillationSettings(Settings):
-    """How long each phase trains, and how soft the teacher's answers are."""
+    """Length of each distillation phase, and softness of the teacher's answers."""
 
     layer_epochs: PositiveInt = Field(
         default=2, description="epochs that imitate the teacher's layers"
@@ -75,5 +77,5 @@ class DistillationSettings(Settings):
         default=3, description="epochs that imitate the teacher's answers"
     )
     temperature: PositiveFloat = Field(
-        default=1.0, description="divides the logits of both before they are compared"
+        default=1.0, description="divides both models' logits before they are compared"
     )

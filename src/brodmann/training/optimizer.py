@@ -1,4 +1,4 @@
-"""The optimizer that the settings of a training run ask for."""
+"""The optimizer of a training run, by its settings."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -19,8 +19,8 @@ def make_optimizer(
 ) -> Any:
     """AdamW, or SGD with momentum, over (learning rate, parameters) groups.
 
-    Biases and norms (all parameters of one dimension) are not decayed. Every group keeps its full
-    rate under "peak": the schedule multiplies it.
+    Biases and norms (all parameters of one dimension) are not decayed. Every group stores its full
+    rate under "peak"; the schedule multiplies it.
     """
     made = []
     for rate, parameters in groups:

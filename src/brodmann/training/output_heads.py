@@ -1,4 +1,4 @@
-r"""Output heads fitted to convergence on an encoder that stays as it is.
+r"""Fit output heads to convergence on an encoder that stays unchanged.
 
 The last linear map of a task's output head reads a state $x$ (the pooled text, or every token's)
 and gives logits $Wx + b$. With the states standardised to $z$ (mean 0, standard deviation 1 over
@@ -13,8 +13,8 @@ regression ridge regression; choices, spans and tags use their own loss in the s
 share an output head are fitted together, each by the mean of its losses.
 
 A few epochs of gradient steps leave such a head far from its optimum, so that a frozen encoder
-looks worse than it is. Layers that a family's head has before its last one (RoBERTa's dense layer)
-stay as they are. Nothing but the last map changes: no encoder weight, no mode, no random state.
+looks worse than it is. Layers before the last one of a family's head (RoBERTa's dense layer) stay
+unchanged. Only the last map changes: no encoder weight, no mode, no random state.
 """
 
 import contextlib
@@ -44,7 +44,7 @@ PER_TOKEN = ("span", "tokens")  # forms of head that read every token's state
 
 @dataclass(frozen=True)
 class FittedHead:
-    """How the fit of one output head ended."""
+    """Result of fitting one output head."""
 
     tasks: tuple[str, ...]
     loss: float  # mean over its tasks, without the penalty
@@ -59,7 +59,7 @@ class _Piece:
     spec: TaskSpec
     states: Tensor  # (row, size), or (row, token, size)
     real: Tensor | None  # (row, token): which tokens are not padding
-    part: Part  # labels, and rows an item
+    part: Part  # labels, and rows per item
 
 
 def fit_output_heads(
@@ -74,7 +74,7 @@ def fit_output_heads(
 ) -> dict[str, FittedHead]:
     """Set the output heads of these tasks to the optimum for their training data, in place.
 
-    The encoder is read as it is, frozen or not. `examples` limits how many training examples of a
+    The encoder is not changed, frozen or not. `examples` limits how many training examples per
     task are drawn (None: all of them); `l2` is λ (None: a quarter of the size of a state). Returns
     one entry per output head, by its name.
     """
@@ -102,7 +102,7 @@ def fit_output_heads(
 
 @contextlib.contextmanager
 def fitted_heads(model: MultiTaskModel, tasks: Sequence[Task], **options: Any) -> Iterator[None]:
-    """Inside, the output heads are fitted; afterwards they are as they were.
+    """Fit the output heads inside the block and restore them afterwards.
 
     A head that was never trained passes random gradients to the encoder, so importance measured
     through it says little about the task.
@@ -116,7 +116,7 @@ def fitted_heads(model: MultiTaskModel, tasks: Sequence[Task], **options: Any) -
 
 
 def check_only_heads_train(model: MultiTaskModel) -> None:
-    """Fitting output heads is no training of anything else that could train."""
+    """Raise InputError if the model would train anything besides its output heads."""
     other = next(
         (n for n, p in model.named_parameters() if p.requires_grad and not n.startswith("heads.")),
         None,
@@ -129,7 +129,7 @@ def check_only_heads_train(model: MultiTaskModel) -> None:
 
 
 def last_linear(model: MultiTaskModel, task: Task) -> nn.Linear:
-    """The linear map that gives the task's logits: the last one that its head calls."""
+    """The linear map that computes the task's logits: the last one that its head calls."""
     head = model.head_of(task.name)
     called: list[nn.Linear] = []
     hooks = [
@@ -161,7 +161,7 @@ def _read(
     batch_size: int,
     precision: str,
 ) -> list[_Piece]:
-    """What the last map reads of the task's training examples, batch by batch."""
+    """Inputs of the last map for the task's training examples, batch by batch."""
     places = drawn(len(task.splits["train"]), examples, seed)
     subset = [task.splits["train"][int(place)] for place in places]
     encoded = model.encode(task.spec, subset)
@@ -183,8 +183,11 @@ def _read(
 
 
 def _input_of(last: nn.Linear, head: TaskHead, states: Any, inputs: dict[str, Tensor]) -> Tensor:
-    """What the last map reads. A head that chooses one token's logits (a decoder's) chooses that
-    token's state instead, because the map hands its input on for the length of the call."""
+    """The input of the last map.
+
+    A head that selects one token's logits (a decoder's) selects that token's state instead, because
+    the map returns its input during the call.
+    """
     seen: list[Tensor] = []
 
     def hand_on(_: nn.Module, given: tuple[Tensor, ...], output: Tensor) -> Tensor:
@@ -200,7 +203,7 @@ def _input_of(last: nn.Linear, head: TaskHead, states: Any, inputs: dict[str, Te
 
 
 def _joined(pieces: list[_Piece]) -> _Piece:
-    """Texts of all batches as one: their states have no padding."""
+    """Join the texts of all batches: their states have no padding."""
     first = pieces[0].part
     labels = {name: torch.cat([p.part.labels[name] for p in pieces]) for name in first.labels}
     counts = np.concatenate([piece.part.rows_per_item for piece in pieces])
@@ -230,7 +233,7 @@ def _fit(last: nn.Linear, names: list[str], pieces: list[list[_Piece]], l2: floa
         add(penalty / (2 * count) * values[:, : last.in_features].square().sum())
         for own in pieces:
             items = sum(len(piece.part.rows_per_item) for piece in own)
-            for piece in own:  # one after the other: memory does not grow with the data
+            for piece in own:  # one by one: memory does not grow with the data
                 states = (piece.states.double() - mean) / spread
                 logits = states @ values[:, : last.in_features].T
                 if last.bias is not None:
@@ -254,7 +257,7 @@ def _fit(last: nn.Linear, names: list[str], pieces: list[list[_Piece]], l2: floa
 
 
 def _standard(pieces: list[_Piece], centred: bool) -> tuple[Tensor, Tensor]:
-    """Mean and standard deviation of the states; without a bias there is no mean to take off."""
+    """Mean and standard deviation of the states; without a bias, no mean is subtracted."""
     total = pieces[0].states.new_zeros(pieces[0].states.shape[-1], dtype=torch.float64)
     squares, count = total.clone(), 0
     for piece in pieces:
@@ -270,7 +273,7 @@ def _standard(pieces: list[_Piece], centred: bool) -> tuple[Tensor, Tensor]:
 
 
 def _losses(logits: Tensor, piece: _Piece) -> Tensor:
-    """(item,) from the last map's outputs, as the model itself computes them."""
+    """(item,) losses from the last map's outputs, as the model itself computes them."""
     kind = KINDS[piece.spec.kind]
     if kind.HEAD == "choice":
         logits = by_item(logits.flatten(), piece.part)

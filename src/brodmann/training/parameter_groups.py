@@ -1,4 +1,4 @@
-"""Parameters by learning rate: what the optimizer steps over, and what is clipped together."""
+"""Parameters by learning rate: the groups that the optimizer steps over and clips together."""
 
 import math
 from typing import Any
@@ -13,7 +13,7 @@ Groups = list[tuple[float, list[nn.Parameter]]]  # (learning rate, parameters)
 def group_parameters(
     model: Any, trained: nn.Module, learning_rate: float, rates: dict[str, float]
 ) -> Groups:
-    """Everything at the common rate first, then the parts with a rate of their own.
+    """All parameters at the common rate first, then the parts with a rate of their own.
 
     `trained` is the model, or a module around it with further parameters.
     """
@@ -27,9 +27,9 @@ def group_parameters(
 
 
 def clip_gradients(groups: Groups, limit: float | None, *, sharded: bool) -> float:
-    """Clip each group by itself; the norm of the whole gradient before that.
+    """Clip each group separately; return the norm of the whole gradient before clipping.
 
-    A few gates beside millions of weights would otherwise be scaled by what the weights do.
+    Otherwise the gradients of millions of weights would decide how a few gates are scaled.
     """
     norms: list[float] = []
     for _, parameters in groups:

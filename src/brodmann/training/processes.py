@@ -1,4 +1,4 @@
-"""One process or several: the Accelerate set-up that works, and what they tell each other."""
+"""One process or several: set up Accelerate, and exchange values between processes."""
 
 import contextlib
 import importlib
@@ -16,7 +16,7 @@ TRACKERS = {"tensorboard": "tensorboard", "wandb": "wandb"}  # name → the pack
 
 
 def accelerator() -> Any:
-    """Without `cpu=True` on a machine with no GPU, every process would believe it is alone."""
+    """Set up Accelerate; without a GPU, processes find each other only with `cpu=True`."""
     from accelerate import Accelerator, DistributedDataParallelKwargs
 
     asked = int(os.environ.get("WORLD_SIZE", "1"))
@@ -26,7 +26,7 @@ def accelerator() -> Any:
             # A batch of one task leaves the other tasks' heads without gradients.
             kwargs_handlers=[DistributedDataParallelKwargs(find_unused_parameters=True)],
         )
-    except ValueError as error:  # what torchrun sets is there only in part
+    except ValueError as error:  # only some of torchrun's variables are set
         raise InputError(f"{asked} processes were asked for, but {error}") from None
     if asked != made.num_processes:
         raise InputError(
@@ -37,7 +37,7 @@ def accelerator() -> Any:
 
 
 def refuse_sharding(made: Any, what: str) -> None:
-    """A head's rows can be told apart only where parameters are whole."""
+    """Reject sharding: a head's rows can only be told apart in whole parameters."""
     if str(made.distributed_type).rpartition(".")[2] in ("FSDP", "DEEPSPEED", "MEGATRON_LM"):
         raise InputError(
             f"{what}: parameters are split over processes ({made.distributed_type}), so a head's "
@@ -47,12 +47,13 @@ def refuse_sharding(made: Any, what: str) -> None:
 
 @contextlib.contextmanager
 def together() -> Iterator[None]:
-    """Processes find each other at the beginning, where there are several, wait for each other at
-    the end and take leave: one that just exits may abort in the threads of its group while the
-    others still need it."""
+    """Connect the processes, if there are several, and disconnect them together at the end.
+
+    A process that simply exits may abort in its group's threads while the others still need it.
+    """
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        # Comes with transformers at some time. Where it comes after the group it keeps hold of it,
-        # so that the group's threads outlive its end and abort the process now and then.
+        # transformers imports it sooner or later. Imported after the group exists, it keeps a
+        # reference, so that the group's threads outlive it and sometimes abort the process.
         importlib.import_module("torch._dynamo")
         accelerator()
     try:
@@ -64,18 +65,18 @@ def together() -> Iterator[None]:
 
 
 def wait() -> None:
-    """For all processes to come here: what the main one has written is there for everybody."""
+    """Wait until all processes get here, so that they can all read what the main one wrote."""
     if distributed.is_available() and distributed.is_initialized():
         distributed.barrier()
 
 
 def is_main() -> bool:
-    """Whether this process writes and prints (known before anything is set up)."""
+    """Whether this process writes and prints (known before any set-up)."""
     return int(os.environ.get("RANK", "0")) == 0
 
 
 def agreed(values: Sequence[float], device: torch.device, world: int) -> list[float]:
-    """The largest of each value over all processes: they must stop together or not at all."""
+    """The maximum of each value over all processes: they must stop together or not at all."""
     if world == 1:
         return list(values)
     tensor = torch.tensor(values, dtype=torch.float64, device=device)
@@ -84,7 +85,7 @@ def agreed(values: Sequence[float], device: torch.device, world: int) -> list[fl
 
 
 def everyones(state: Any, world: int) -> list[Any]:
-    """What each process has, on all of them."""
+    """The state of each process, gathered on all of them."""
     if world == 1:
         return [state]
     gathered: list[Any] = [None] * world
@@ -102,7 +103,7 @@ def check_trackers(trackers: Sequence[str]) -> None:
 
 @contextlib.contextmanager
 def tracking(trackers: Sequence[str], folder: str, settings: dict[str, Any]) -> Iterator[Any]:
-    """A function `log(values, step)` that writes to the trackers asked for, or to none."""
+    """Yield a function `log(values, step)` that writes to the requested trackers, if any."""
     if not trackers:
         yield lambda values, step: None
         return

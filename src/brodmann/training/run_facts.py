@@ -1,4 +1,4 @@
-"""What identifies a training run, and what is told about it when it starts."""
+"""The identity of a training run, and the facts reported when it starts."""
 
 from typing import Any
 
@@ -8,18 +8,18 @@ from brodmann.files import digest
 from brodmann.models.backbone.precision import computed_in
 from brodmann.models.pooling import describe_pooling
 
-STATE_FORMAT = 2  # of what checkpoints hold: those of another format are not resumed
+STATE_FORMAT = 2  # of checkpoints: those of another format are not resumed
 
 
 def fingerprint(loop: Any, *, shared_steps: bool = False) -> str:
-    """Two runs with the same one go through the same steps, so one may finish the other.
+    """Digest of everything that decides the steps: runs with the same one can resume each other.
 
-    With `shared_steps` it holds for the steps before methods begin.
+    With `shared_steps`, the digest covers only the steps before methods begin.
     """
     data = [task.fingerprint() for task in loop.tasks]
     shapes = [[n, list(p.shape), p.requires_grad] for n, p in loop.trained.named_parameters()]
     options = loop.options.plain()
-    if loop.model.settings.parameters:  # clusters may come from a file that changed since
+    if loop.model.settings.parameters:  # clusters may come from a file that has changed
         options |= {"architecture": loop.model.settings.parameters}
     if len(set(loop.rates.values())) > 1:
         options |= {"rates": loop.rates}
@@ -29,7 +29,7 @@ def fingerprint(loop: Any, *, shared_steps: bool = False) -> str:
 
 
 def start_facts(loop: Any) -> dict[str, Any]:
-    """For the log and the terminal."""
+    """Facts about the run for the log and the terminal."""
     return {
         "steps": loop.steps,
         "step": loop.progress.step,

@@ -1,5 +1,4 @@
-"""Learning rate and evaluations over the run: pure functions of the step, so checkpoints need no
-scheduler.
+"""Learning rate and evaluations as functions of the step, so that checkpoints need no scheduler.
 
 Linear warm-up over a share of the steps, then `linear` or `cosine` decay to zero, or `constant`.
 """
@@ -14,7 +13,7 @@ def warmup_steps(total: int, share: float) -> int:
 
 
 def rate(step: int, total: int, *, warmup: float, schedule: str) -> float:
-    """The factor on the learning rate in the step that follows `step` finished ones.
+    """The factor on the learning rate in the step after `step` finished ones.
 
     >>> [round(rate(s, 10, warmup=0.2, schedule="linear"), 3) for s in (0, 1, 2, 6, 9)]
     [0.5, 1.0, 1.0, 0.5, 0.125]
@@ -31,8 +30,10 @@ def rate(step: int, total: int, *, warmup: float, schedule: str) -> float:
 
 
 def is_evaluated(step: int, total: int, every: int | None, batches: tuple[int, int]) -> bool:
-    """Whether an evaluation follows `step` finished steps: at the end, and every so many steps or,
-    with None, after each epoch. `batches` are those of a step and of an epoch.
+    """Whether to evaluate after `step` finished steps.
+
+    That is at the end, and every `every` steps or, with None, after each epoch. `batches` are the
+    numbers of batches per step and per epoch.
     """
     if step == 0 or step == total:
         return step == total

@@ -1,12 +1,12 @@
 """Training with parameters, gradients and moments split over the processes (FSDP, `fully_shard`).
 
-Every process holds 1/n of each; a layer's weights are whole only while the layer works. The model
-that was given stays an ordinary one: its weights are let go while its split copy trains and are
-filled in again to evaluate, to save and at the end, so that everything else (evaluation,
-checkpoints, the saved model) is the same code and the same files as without.
+Every process holds 1/n of each; a layer's weights are gathered only while the layer computes. The
+given model stays an ordinary one: its weights are released while its split copy trains and are
+restored to evaluate, to save and at the end, so that evaluation, checkpoints and the saved model
+use the same code and the same files as without sharding.
 
-Accelerate's own FSDP silently becomes data parallel training without a graphics card, so torch's
-`fully_shard` is called directly, on a mesh of all processes (gloo on processors).
+Accelerate's own FSDP silently becomes data parallel training without a GPU, so torch's
+`fully_shard` is called directly, on a mesh of all processes (gloo on CPUs).
 """
 
 import contextlib
@@ -43,7 +43,7 @@ def check_sharding(
     gradient_checkpointing: bool,
     world: int,
 ) -> None:
-    """What has been shown to work; anything else is refused before it goes wrong."""
+    """Raise InputError for every combination that has not been shown to work."""
     refused = {
         f'architecture = "{architecture}"': not ARCHITECTURES[architecture].is_shared,
         "gates of the model": gates,
@@ -55,7 +55,9 @@ def check_sharding(
     }
     for what, wrong in refused.items():
         if wrong:
-            raise InputError(f"sharding: does not go with {what}: use data parallel training")
+            raise InputError(
+                f"sharding: cannot be combined with {what}: use data parallel training"
+            )
     if world < 2:
         raise InputError(
             "sharding needs several processes: torchrun --nproc_per_node N -m brodmann train CONFIG"
@@ -78,7 +80,7 @@ def check_sharded_model(
 
 
 class _Losses(nn.Module):
-    """`fully_shard` finds its hooks by the tensors that a module returns, so it returns tensors."""
+    """Computes losses as tensors: `fully_shard` finds its hooks by the tensors a module returns."""
 
     def __init__(self, model: MultiTaskModel) -> None:
         super().__init__()
@@ -89,7 +91,7 @@ class _Losses(nn.Module):
 
 
 class Shards:
-    """The split copy of a model that trains in its place."""
+    """The split copy that trains in place of a model."""
 
     def __init__(self, model: MultiTaskModel, device: torch.device, world: int) -> None:
         self.whole_model = model
@@ -108,9 +110,11 @@ class Shards:
     def whole(
         self, optimizer: Any, *, moments_too: bool = True, back: bool = False
     ) -> Iterator[tuple[nn.Module, Any]]:
-        """All weights in the ordinary model, and all moments by its parameters: every process must
-        come here, and the first one, which saves, keeps the moments. With `back` what was changed
-        meanwhile is split again."""
+        """Yield the ordinary model with all weights, and all moments by its parameters.
+
+        Every process must call this; the first one, which saves, keeps the moments. With `back`,
+        changes made inside the block are split again.
+        """
         self.gather()
         parameters = dict(self.whole_model.named_parameters())
         moments: Any = SimpleNamespace(state=defaultdict(dict))
@@ -127,7 +131,7 @@ class Shards:
             self._let_go()
 
     def gather(self) -> None:
-        """The ordinary model has all weights again."""
+        """Copy all weights back to the ordinary model."""
         mine = dict(self.whole_model.named_parameters())
         with torch.no_grad():
             for name, part in self.split.named_parameters():
@@ -155,7 +159,9 @@ def _all_of(value: Any) -> Any:
 
 
 def _like(value: Tensor, part: Any) -> DTensor:
-    """This process's share of what all processes have: nothing is sent (`src_data_rank`), so they
-    need not come here in the same order."""
+    """This process's share of a tensor that all processes have.
+
+    Nothing is sent (`src_data_rank`), so processes may call this in different orders.
+    """
     mesh, places = part.device_mesh, part.placements
     return distribute_tensor(value.to(part.device), mesh, places, src_data_rank=None)

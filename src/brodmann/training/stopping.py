@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: finish the step, save, stop. A second Ctrl-C stops at once."""
+"""Handle Ctrl-C and SIGTERM: finish the step, save, stop. A second Ctrl-C stops at once."""
 
 import signal
 import threading
@@ -7,7 +7,7 @@ from typing import Any, Self
 
 
 class StopSignals:
-    """While open, `received` is the number of the signal that asked to stop, or None."""
+    """Inside the block, `received` is the number of the signal that asked to stop, or None."""
 
     def __init__(self) -> None:
         self.received: int | None = None
@@ -17,7 +17,7 @@ class StopSignals:
     def __enter__(self) -> Self:
         if (
             threading.current_thread() is threading.main_thread()
-        ):  # Python allows handlers only there
+        ):  # Python allows handlers only in the main thread
             for number in (signal.SIGINT, signal.SIGTERM):
                 self._before[number] = signal.signal(number, self._note)
         return self
@@ -27,8 +27,8 @@ class StopSignals:
         self._noted.add(number)
         before = self._before[number]
         signal.signal(number, before)
-        # One inside another (a training inside a command): both are asked by the first signal, or
-        # the second would only be noted by the outer one.
+        # Nested (a training inside a command): the first signal asks both, or the outer one would
+        # only notice the second.
         if isinstance(getattr(before, "__self__", None), StopSignals):
             before(number, frame)
 
@@ -39,7 +39,5 @@ class StopSignals:
         trace: TracebackType | None,
     ) -> None:
         for number, handler in self._before.items():
-            if (
-                number not in self._noted
-            ):  # else it is as it was before, or as the outer one left it
+            if number not in self._noted:  # already restored, or set by the outer one
                 signal.signal(number, handler)

@@ -1,7 +1,7 @@
-"""Transfers for `ahp`: every task's encoder learns every other task a little, under equal terms.
+"""Transfers for `ahp`: each task's encoder learns every other task briefly, on equal terms.
 
-The source's encoder, a new output head, the same few steps for all; then the loss of every held-out
-example. `analysis/ahp.py` settles the tournament.
+Each transfer takes the source's encoder, a new output head and the same few steps, and yields the
+loss of every held-out example. `analysis/ahp.py` evaluates the tournament.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ from brodmann.training.fit import fit
 
 
 def measure_ahp(inputs: Inputs) -> dict[str, Any]:
-    """The tournament of all transfers, settled (`analysis/ahp.py`)."""
+    """The tournament of all transfers, evaluated by `analysis/ahp.py`."""
     count = len(inputs.tasks)
     inputs.starts("transfers", count * (count - 1))
     losses = transfer_losses(
@@ -53,7 +53,7 @@ def transfer_losses(
     seed: int = 0,
     progress: Callable[[int], None] | None = None,
 ) -> dict[str, Array]:
-    """Target → (source, example); a task's own row is nan: it is no source of itself."""
+    """Losses by target, (source, example); a task's own row is nan: it is no source of itself."""
     found: dict[str, Array] = {}
     for target in tasks:
         places = drawn(len(target.splits["validation"]), examples, seed)
@@ -85,7 +85,7 @@ def transfer_losses(
 
 @torch.inference_mode()
 def _losses(model: MultiTaskModel, task: Task, examples: list[Any], precision: str) -> Array:
-    """One an example: the mean over its items."""
+    """One loss per example: the mean over its items."""
     model.eval()
     encoded = model.encode(task.spec, examples)
     total, count = np.zeros(len(examples)), np.zeros(len(examples))

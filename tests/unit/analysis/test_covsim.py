@@ -86,7 +86,7 @@ def test_difficulty_of_nothing_is_refused() -> None:
     for texts, labels, message in (
         ("ab", ["x", "y"], "expected lists of texts and labels, found one text"),
         (["a", None], [0, 1], "expected texts, found None"),
-        (["a", "b"], [["x"], ["y"]], "expected one label a text, found"),
+        (["a", "b"], [["x"], ["y"]], "expected one label per text, found"),
     ):
         with pytest.raises(bm.InputError, match=message):
             difficulty(texts, labels)  # type: ignore[arg-type]

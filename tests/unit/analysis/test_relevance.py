@@ -223,7 +223,7 @@ def test_a_voxel_that_does_not_vary_has_no_score() -> None:
     assert np.isfinite(scores[:6]).all() and np.isnan(scores[6:]).all()
     with pytest.raises(bm.InputError, match="no voxel varies"):
         voxel_scores(x, np.ones((40, 3)))
-    with pytest.raises(bm.InputError, match="not a finite number"):
+    with pytest.raises(bm.InputError, match="not finite numbers"):
         voxel_scores(x, np.where(voxels == 0.1, np.nan, voxels))
 
 
@@ -260,7 +260,9 @@ def test_both_published_layouts_and_where_the_texts_are(tmp_path: Path) -> None:
     (tmp_path / "P01").mkdir()
     (tmp_path / "M02").mkdir()
     savemat(tmp_path / "P01" / plain, {"examples": np.ones((384, 5))})
-    with pytest.raises(bm.InputError, match=r"write the 384 sentences into sentences\.txt there"):
+    with pytest.raises(
+        bm.InputError, match=r"write the 384 sentences into sentences\.txt in that folder"
+    ):
         read_sentences(tmp_path)
     (tmp_path / "sentences.txt").write_text("\n".join(texts[:-1]), encoding="utf-8")
     with pytest.raises(bm.InputError, match="383 lines, expected 384 sentences"):

@@ -86,7 +86,7 @@ def test_names_languages_and_what_to_do_about_wrong_ones(tmp_path: Path) -> None
         ("rte", "did you mean 'glue/rte' or 'superglue/rte'?"),
         ("glue/colla", "did you mean 'glue/cola'?"),
         ("xtreme/xnli:xx", "'xtreme/xnli' has no language 'xx'; known: en, ar"),
-        ("xtreme/xnli:es+es", "a language stands twice"),
+        ("xtreme/xnli:es+es", "a language occurs twice"),
     ):
         with pytest.raises(InputError, match=re.escape(message)):
             bm.load_tasks([wrong], base=tmp_path)
@@ -94,7 +94,8 @@ def test_names_languages_and_what_to_do_about_wrong_ones(tmp_path: Path) -> None
         bm.load_tasks(["glue/cola"], base=tmp_path)
     text = str(caught.value)
     assert text.startswith(
-        f"task 'cola': {tmp_path / 'cola'}: no such folder (data_dir says where to look), and hub:"
+        f"task 'cola': {tmp_path / 'cola'}: no such folder (set data_dir to the folder of "
+        "datasets), and hub:"
     )
     assert "`brodmann tasks --fetch NAME --to DIR`" in text
     with pytest.raises(InputError, match="no copy on the hub is known: put <split>"):
@@ -115,7 +116,7 @@ def test_what_stands_in_for_what(tmp_path: Path) -> None:
     write_dataset(tmp_path, entries["squad"])
     task = bm.load_tasks(["superglue/rte"], base=tmp_path)[0]
     assert task.spec.named == "superglue/rte" and task.spec.columns["text"] == "sentence1"
-    assert "rte: read from glue/rte in its place" in task.notes
+    assert "rte: read from glue/rte instead" in task.notes
     assert bm.load_tasks(["mrqa/squad"], base=tmp_path)[0].spec.shape == ""
     write_split(tmp_path / "xquad_en", "validation", hub_rows(entries["xtreme/xquad"], 5))
     english = bm.load_tasks(["xtreme/xquad"], base=tmp_path)[0]
@@ -337,7 +338,7 @@ def test_wrong_splits_are_named(tmp_path: Path) -> None:
             {"validation": "dev"},
             "splits: validation = 'dev': no such split, found test",
         ),
-        ({"train": "train", "validation": "train"}, "one split cannot be two of ours"),
+        ({"train": "train", "validation": "train"}, "one split cannot be used twice"),
         ({"dev": "validation"}, "'dev' is not a split"),
     ):
         with pytest.raises(InputError, match=message):
@@ -360,7 +361,7 @@ def test_translations_of_judged_rows_are_never_trained_on(tmp_path: Path) -> Non
     both = bm.load_tasks(["xtreme/xquad:en+es"], base=tmp_path)[0]
     assert {e["language"] for e in both.splits["train"]} == {"en"}
     assert both.sizes["validation"] == 60 and both.sizes["validation_es"] == 30
-    assert "xquad:en-es: no training split in es: only judged there" in both.notes
+    assert "xquad:en-es: no training split in es: only evaluated there" in both.notes
     with pytest.raises(InputError, match="a union of languages takes no 'data'"):
         bm.load_tasks([{"use": "xtreme/xquad:en+es", "data": "xquad_en"}], base=tmp_path)
 

@@ -109,8 +109,8 @@ def test_a_cache_that_cannot_be_written_is_left_out(
     assert_same_encoding(tiny_model.encode(task.spec, task.splits["train"]), whole)
     assert_same_encoding(tiny_model.encode(task.spec, task.splits["validation"]), _validation(task))
     expected = (
-        f"{blocked / 'tokens'}: tokenised texts cannot be kept there (Not a directory): going on "
-        "without; BRODMANN_CACHE names another folder"
+        f"{blocked / 'tokens'}: cannot cache tokenised texts (Not a directory): continuing "
+        "without; set BRODMANN_CACHE to another folder"
     )
     assert [record.getMessage() for record in caplog.records] == [expected]  # once, not per split
 
@@ -136,8 +136,8 @@ def test_a_full_or_read_only_cache_stops_nothing(
     encoded = tiny_model.encode(task.spec, task.splits["train"])
     assert encoded.examples == 12
     assert [record.getMessage() for record in caplog.records] == [
-        f"{tmp_path / 'cache' / 'tokens'}: tokenised texts cannot be kept there "
-        f"({os.strerror(number)}): going on without; BRODMANN_CACHE names another folder"
+        f"{tmp_path / 'cache' / 'tokens'}: cannot cache tokenised texts "
+        f"({os.strerror(number)}): continuing without; set BRODMANN_CACHE to another folder"
     ]
     assert list((tmp_path / "cache" / "tokens").iterdir()) == []
 
@@ -156,7 +156,7 @@ def test_a_run_goes_on_without_a_cache(
     )
     code, out, err = command("train", config)
     assert (code, err) == (0, "")
-    assert " ".join(out.split()).count("tokenised texts cannot be kept there") == 1
+    assert " ".join(out.split()).count("cannot cache tokenised texts") == 1
 
 
 def test_an_error_of_the_kind_is_not_taken_for_the_cache(tiny_model: Any, task: Any) -> None:

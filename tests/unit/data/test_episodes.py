@@ -54,7 +54,7 @@ def test_too_few_examples_are_said_so() -> None:
     with pytest.raises(InputError) as error:
         EpisodeSource(task, support=2, query=2)
     assert str(error.value) == (
-        "task 't': 3 different training examples are too few for 2 to adapt with and 2 to judge by"
+        "task 't': 3 different training examples are too few for 2 to adapt to and 2 to evaluate on"
     )
 
 
@@ -97,8 +97,8 @@ def test_too_few_first_texts_are_said_so(make: Any, what: str) -> None:
     task = make([place // 10 for place in range(20)])
     source = EpisodeSource(task, support=4, query=6)
     assert source.note == (
-        f"{task.name}: 20 examples over 2 {what} are too few to keep {what} apart: one may stand "
-        "among those to adapt with and those to judge by"
+        f"{task.name}: 20 examples over 2 {what} are too few to keep {what} apart: one may be "
+        "among those to adapt to and those to evaluate on"
     )
     episode = source.draw("0/0")
     assert len(set(episode.support) | set(episode.query)) == 10

@@ -163,15 +163,16 @@ def test_inputs_that_repeat_over_rows_with_other_texts_are_left_out_and_said() -
     left = 120 - sum(task.sizes.values())
     assert task.notes[:2] == [  # others may say what looks wrong with such data
         "t: no validation split: 12 of 120 training examples held out (stratified, seed 0)",
-        f"t: {left} training examples left out, whose input is held out in other rows",
+        f"t: {left} training examples left out because their input is held out in other rows",
     ]
     for row in rows:
         row["title"] = f"title {row['id'] % 3}"
     with pytest.raises(bm.InputError) as error:
         bm.load_task("t", kind="classification", text="title", label="mood", data=rows)
     assert str(error.value) == (
-        "task 't': no validation set can be held out: 108 of 120 examples have an input that is in "
-        "it, too (the rows differ in columns that the task does not read): give a 'validation' file"
+        "task 't': no validation set can be held out: 108 of 120 examples have an input that is "
+        "also in it (the rows differ in columns that the task does not read): set a 'validation' "
+        "file"
     )
 
 
@@ -182,7 +183,7 @@ def test_one_table_has_one_share() -> None:
         bm.load_tasks(tasks)
     assert str(error.value) == (
         "task 'subject': validation_share = 0.2, but 0.1 for another task over mood: rows that "
-        "judge one would train the other: give both the same"
+        "evaluate one would train the other: set the same for both"
     )
 
 
@@ -192,6 +193,6 @@ def test_too_few_rows_are_said() -> None:
             label = "mood" if "mood" in rows[0] else "label"
             bm.load_task("t", kind="classification", label=label, data=rows)
         assert str(error.value) == (
-            f"task 't': {len(rows)} examples are too few to hold out a validation set: give more, "
-            "or a 'validation' file"
+            f"task 't': {len(rows)} examples are too few to hold out a validation set: provide "
+            "more, or set a 'validation' file"
         )

@@ -34,7 +34,7 @@ def test_a_header_of_many_columns() -> None:
     assert_linear(check, 2000)
     with pytest.raises(bm.InputError) as error:
         _checked_header([*(f"c{i}" for i in range(60_000)), "c7"], Path("t.csv"))
-    assert str(error.value) == "t.csv line 1: the column 'c7' stands twice in the first line"
+    assert str(error.value) == "t.csv line 1: the column 'c7' occurs twice in the first line"
 
 
 @pytest.mark.parametrize("given", ["name", "number"])

@@ -143,7 +143,7 @@ def test_wrong_descriptions_get_one_clear_line() -> None:
     assert problem(train=rows(20, 1)) == (
         "task 't': every training example has the label 'c0', expected at least two classes"
     )
-    assert problem(train=None) == "task 't': no source: give 'data', 'train' or 'hub'"
+    assert problem(train=None) == "task 't': no source: set 'data', 'train' or 'hub'"
     assert problem(data="x.csv") == "task 't': data and train exclude each other"
     assert problem(train=[]) == "t.train: is empty, expected at least one example"
     assert problem(train=[*rows(), {"text": "a", "label": None}]) == (
@@ -154,7 +154,7 @@ def test_wrong_descriptions_get_one_clear_line() -> None:
     )
     assert problem(train=rows(2)) == (
         "task 't': 2 examples are too few to hold out a validation set: "
-        "give more, or a 'validation' file"
+        "provide more, or set a 'validation' file"
     )
     assert problem(class_weights={"c9": 2.0}) == (
         "task 't': class_weights: unknown label 'c9'; known: c0, c1"
@@ -184,7 +184,7 @@ def test_wrong_values_of_the_other_kinds() -> None:
         "answer: 'red' is not in its context at character 3 (there: ' re')"
     )
     assert of("tokens", {"tokens": ["a", "b"], "tags": ["O"]}) == (
-        "2 tokens but 1 tags, expected equally many"
+        "2 tokens but 1 tags, expected one tag per token"
     )
     assert of("multilabel", {"text": "a", "label": "['b' c]"}) == "label: not a list: \"['b' c]\""
 
@@ -245,7 +245,7 @@ def test_a_folder_of_several_splits_is_not_a_training_file(tmp_path: Path) -> No
     for split in ("train", "test"):
         (tmp_path / f"{split}.csv").write_text("text,label\na,x\nb,y\n", encoding="utf-8")
     assert problem(train=str(tmp_path)) == (
-        f"{tmp_path}: holds several splits (test, train): give the folder as 'data', "
+        f"{tmp_path}: contains several splits (test, train): set the folder as 'data', "
         "or one of its files as 'train'"
     )
 
@@ -262,5 +262,5 @@ def test_relative_paths_start_at_the_base_once(
 
 def test_half_a_character_is_no_text() -> None:
     assert problem(train=[{"text": "\ud800 hi", "label": "a"}]) == (
-        "t.train row 1: task 't': text: holds half a character (a lone surrogate): '\\ud800 hi'"
+        "t.train row 1: task 't': text: contains half a character (a lone surrogate): '\\ud800 hi'"
     )

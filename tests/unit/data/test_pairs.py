@@ -99,7 +99,7 @@ def test_a_pair_task_from_a_named_and_from_an_own_task() -> None:
     )
     assert own.sizes == {"train": 40, "validation": 40}
     assert (
-        "mine: 40 pairs of 100 train texts: the most in which every text stands twice"
+        "mine: 40 pairs of 100 train texts: the most in which every text occurs twice"
         in own.notes[1]  # the first says that both splits are the same
     )
     for wrong, message in (
@@ -127,7 +127,7 @@ def test_a_limit_chooses_texts_before_they_are_paired() -> None:
         assert set(times.values()) == {2} and len(times) == size, split
         assert Counter(e["label"] for e in examples) == {0: size // 2, 1: size // 2}
     assert task.notes == [
-        f"ag_pair: {size} texts (limit {limit}): the most in which every text stands twice and "
+        f"ag_pair: {size} texts (limit {limit}): the most in which every text occurs twice and "
         "half share their class"
         for size, limit in (
             ("2,000 pairs of 8,000 train", "2,000"),

@@ -74,7 +74,7 @@ def test_broken_files_are_named_with_their_line(tmp_path: Path) -> None:
     path.write_text('text,label\na,x\n"b,y\n', encoding="utf-8")
     assert error(path) == f"{path} line 3: broken CSV (unexpected end of data)"
     path.write_text("text,text\na,x\n", encoding="utf-8")
-    assert error(path) == f"{path} line 1: the column 'text' stands twice in the first line"
+    assert error(path) == f"{path} line 1: the column 'text' occurs twice in the first line"
     path.write_bytes(b"text,label\ngood,x\nbad \xe9,y\n")
     assert error(path) == (
         f"{path} line 3: not utf-8 text (byte 0xe9): save the file as UTF-8 or set 'encoding'"
@@ -87,13 +87,13 @@ def test_broken_files_are_named_with_their_line(tmp_path: Path) -> None:
     lines.write_text('{"a": 1}\n\n{"a": \n', encoding="utf-8")
     assert error(lines) == (
         f"{lines} line 3: broken JSON (Expecting value at column 7): "
-        "expected one JSON object a line"
+        "expected one JSON object per line"
     )
     lines.write_text('{"a": 1}\n[1]\n', encoding="utf-8")
     assert error(lines) == f"{lines} line 2: expected a JSON object, found list"
     packed = tmp_path / "a.jsonl.gz"
     packed.write_bytes(gzip.compress(b'{"a": 1}\n')[:-6])
-    assert error(packed).startswith(f"{packed}: not a whole gzip file (")
+    assert error(packed).startswith(f"{packed}: not a complete gzip file (")
 
 
 def test_missing_and_unknown_files(tmp_path: Path) -> None:

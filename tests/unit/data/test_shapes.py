@@ -16,7 +16,7 @@ def test_wic_marks_the_word_in_both_sentences() -> None:
     row = shaped(first("superglue/wic"), "wic")
     assert row is not None
     assert row["text"].startswith("The * red * cat") and row["text_pair"] == "A * red * day."
-    with pytest.raises(InputError, match="start1 = 4, end1 = 900: not in its sentence"):
+    with pytest.raises(InputError, match="start1 = 4, end1 = 900: outside its sentence"):
         shaped({**first("superglue/wic"), "end1": 900}, "wic")
 
 

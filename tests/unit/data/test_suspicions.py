@@ -119,8 +119,8 @@ def test_validation_whose_labels_are_written_otherwise() -> None:
     with pytest.raises(bm.InputError) as error:
         notes(classified(20, ["negative", "positive"]), validation=classified(4, [0, 1], start=20))
     assert str(error.value) == (
-        "task 'mine': not one label of validation ('0', '1') occurs in train ('negative', "
-        "'positive'): write the labels of both files alike"
+        "task 'mine': no label of validation ('0', '1') occurs in train ('negative', "
+        "'positive'): use the same labels in both files"
     )
     named = {"labels": ["negative", "positive"], "validation": classified(4, [0, 1], start=20)}
     assert notes(classified(20, ["negative", "positive"]), **named) == []

@@ -62,15 +62,15 @@ def test_paths_and_conditioned_encoders_have_maps_too(tasks_of_every_kind: list[
 def test_models_of_other_sizes_are_refused(tasks_of_every_kind: list[Any]) -> None:
     task = tasks_of_every_kind[0]
     long, short = build([task]), build([task], max_length=8)
-    with pytest.raises(bm.InputError, match="read other tokens"):
+    with pytest.raises(bm.InputError, match="read different tokens"):
         attention_map_similarity(long, short, task)
     with pytest.raises(bm.InputError, match="has no split 'valid'; did you mean 'validation'"):
         attention_map_similarity(long, long, task, split="valid")
     deeper = build([task])
     deeper.bare_models()[0].config.num_hidden_layers = 4
-    with pytest.raises(bm.InputError, match="other layers or heads"):
+    with pytest.raises(bm.InputError, match="differ in layers or heads"):
         attention_map_similarity(long, deeper, task)
     cut = build([task])
     bm.prune_heads(cut, [(0, 0)])
-    with pytest.raises(bm.InputError, match="heads were cut out of a model"):
+    with pytest.raises(bm.InputError, match="a model has removed heads"):
         attention_map_similarity(long, cut, task)

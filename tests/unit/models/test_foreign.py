@@ -99,7 +99,7 @@ def a_vision_model(folder: Path) -> None:
 
 
 LACKS = "the checkpoint lacks weights of the encoder"
-RANDOM = "training would start from random numbers there; give the weights that belong to this"
+RANDOM = "training would start from random numbers; use the weights that belong to this"
 DAMAGED = "its files are damaged, or do not belong together"
 TOKENIZER = "its tokenizer cannot be read"
 BROKEN_JSON = "Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"
@@ -169,7 +169,7 @@ NOT_TEXT = "does not read text alone, expected an encoder (BERT, RoBERTa, ...) o
         (
             with_config(attn_implementation="someone/kernel"),
             "its config.json asks for attention code from the hub ('someone/kernel'), which "
-            "Brodmann never runs: remove 'attn_implementation' there",
+            "Brodmann never runs: remove 'attn_implementation' from it",
         ),
         (
             with_config(model_type="own", auto_map={"AutoConfig": "own.Config"}),

@@ -71,10 +71,10 @@ def test_the_usual_depths(layers: int, depths: tuple[int, int, int]) -> None:
 @pytest.mark.parametrize(
     ("parameters", "words"),
     [
-        ({"shared": 2, "clustered": 1, "specific": 1}, "expected 2 layers in all"),
+        ({"shared": 2, "clustered": 1, "specific": 1}, "expected 2 layers in total"),
         ({"shared": -1}, "expected a number of layers"),
-        ({"clusters": [["a", "b"]]}, "'c' stands in none"),
-        ({"clusters": [["a", "b", "c"], ["a"]]}, "'a' stands in two clusters"),
+        ({"clusters": [["a", "b"]]}, "'c' is in none"),
+        ({"clusters": [["a", "b", "c"], ["a"]]}, "'a' is in two clusters"),
         ({"clusters": [["a", "b", "d"]]}, "no task 'd'"),
         ({"clusters": "abc"}, "expected lists of task names"),
     ],

@@ -123,7 +123,7 @@ def test_the_loss_of_stock_models_is_their_own(auto: Any) -> None:
 def test_a_loss_that_is_not_one_a_row_is_refused() -> None:
     model = tiny("bert", auto=tf.AutoModelForSequenceClassification)
     batches = batches_for(model, tf.AutoModelForSequenceClassification)
-    with pytest.raises(bm.InputError, match=r"shape \(\) for 3 rows: expected one loss a row"):
+    with pytest.raises(bm.InputError, match=r"shape \(\) for 3 rows: expected one loss per row"):
         bm.head_importance(model, {"t": batches}, loss=lambda outputs, batch: outputs.loss)
     with pytest.raises(bm.InputError, match="batches hold no labels"):
         bm.head_importance(model, {"t": [padded_inputs()]})
@@ -317,7 +317,7 @@ def test_the_draw_depends_on_its_seed_and_the_batch_size_changes_nothing(
     whole = bm.head_importance(model, tasks[:1], examples=[0, 1, 2, 3])
     halves = [bm.head_importance(model, tasks[:1], examples=pair) for pair in ([0, 2], [3, 1])]
     np.testing.assert_allclose(whole.values, (halves[0].values + halves[1].values) / 2, rtol=1e-4)
-    with pytest.raises(bm.InputError, match="expected places from 0 to 15"):
+    with pytest.raises(bm.InputError, match="expected indices from 0 to 15"):
         bm.head_importance(model, tasks, examples=[16])
     with pytest.raises(bm.InputError, match="has no split 'test'"):
         bm.head_importance(model, tasks, split="test")

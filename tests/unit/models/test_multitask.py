@@ -299,11 +299,11 @@ def test_backbones_that_cannot_be_loaded(tmp_path: Path, tasks_of_every_kind: li
         return str(caught.value)
 
     assert message("builtin:maxi") == (
-        "unknown backbone 'builtin:maxi', built in are builtin:minilm and builtin:tiny"
+        "unknown backbone 'builtin:maxi'; built in are builtin:minilm and builtin:tiny"
     )
     text = message("someone/unknown-model")
     assert text.startswith("backbone 'someone/unknown-model' could not be loaded from the hub: ")
-    assert text.endswith("To work offline give a folder, or builtin:minilm")
+    assert text.endswith("To work offline, use a folder or builtin:minilm")
     (tmp_path / "config.json").write_text("{}", encoding="utf-8")
     assert message(str(tmp_path)).startswith(f"backbone '{tmp_path}': not a model folder (")
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "t5"}), encoding="utf-8")
@@ -409,7 +409,7 @@ def test_saving_never_replaces_what_is_not_a_model(tiny_model: Any, tmp_path: Pa
     (tmp_path / "data.csv").write_text("mine")
     with pytest.raises(bm.InputError, match=r"data\.csv: is a file, expected a folder or nothing$"):
         tiny_model.save_pretrained(tmp_path / "data.csv")
-    with pytest.raises(bm.InputError, match=r"holds other files: save the model into a folder of"):
+    with pytest.raises(bm.InputError, match=r"contains other files: save the model to a new"):
         tiny_model.save_pretrained(tmp_path)
     assert (tmp_path / "data.csv").read_text() == "mine"
 
@@ -452,7 +452,7 @@ def test_a_hub_out_of_reach_is_asked_once(
         bm.MultiTaskModel.from_pretrained("bert-base-uncasd", tasks_of_every_kind)
     assert str(caught.value) == (
         "backbone 'bert-base-uncasd' could not be loaded from the hub: it is not in the cache of "
-        "this machine, and the hub cannot be reached. To work offline give a folder, or "
+        "this machine, and the hub cannot be reached. To work offline, use a folder or "
         "builtin:minilm"
     )
     assert asked == [(constants.ENDPOINT, 5.0)] and constants.HF_HUB_OFFLINE is False
@@ -469,6 +469,6 @@ def test_a_hub_that_is_switched_off_is_not_asked(tasks_of_every_kind: list[Any])
         bm.MultiTaskModel.from_pretrained("bert-base-uncasd", tasks_of_every_kind)
     assert str(caught.value) == (
         "backbone 'bert-base-uncasd' could not be loaded from the hub: it is not in the cache of "
-        "this machine, and the hub is switched off (HF_HUB_OFFLINE). To work offline give a "
-        "folder, or builtin:minilm"
+        "this machine, and the hub is switched off (HF_HUB_OFFLINE). To work offline, use a "
+        "folder or builtin:minilm"
     )

@@ -120,5 +120,5 @@ def test_a_mean_that_the_stock_class_cannot_take_is_refused(tasks_of_every_kind:
         stock_model(model, task.name)
     assert str(caught.value) == (
         "task 'single' reads the mean of all tokens (pooling = \"mean\"), which transformers' bert "
-        'classes cannot: export it --to onnx, or train with pooling = "first"'
+        'classes cannot read: export it --to onnx, or train with pooling = "first"'
     )

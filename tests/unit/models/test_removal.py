@@ -164,7 +164,7 @@ def test_a_folder_that_is_no_pruned_model_says_so(tmp_path: Path) -> None:
     model = tiny("bert", auto=tf.AutoModelForSequenceClassification)
     model.save_pretrained(tmp_path)
     (tmp_path / "model.safetensors").unlink()
-    with pytest.raises(bm.InputError, match=r"no model\.safetensors there"):
+    with pytest.raises(bm.InputError, match=r"model\.safetensors is missing"):
         bm.load_pruned(tmp_path)
 
 

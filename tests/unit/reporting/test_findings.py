@@ -61,7 +61,7 @@ def test_no_single_arm_says_nothing_about_sharing() -> None:
     [
         (0.2, (0.1, 0.3), 0.01, "Strong specialization: on average, tasks depend on heads of"),
         (0.2, (0.1, 0.3), None, "Strong specialization: on average, tasks depend on heads of"),
-        (0.2, (0.1, 0.3), 0.1, "Not clear: the same heads, dealt to the tasks at random, sep"),
+        (0.2, (0.1, 0.3), 0.1, "Not clear: the same heads, assigned to the tasks at random,"),
         (0.05, (0.01, 0.09), 0.01, "Weak specialization: on average, tasks depend a little"),
         (0.2, (0.05, 0.3), 0.01, "Tasks depend on heads of their own; how strongly is not clear"),
         (0.069, (-0.095, 0.226), 0.01, "Not clear at this size: the interval of D includes zero."),

@@ -91,7 +91,7 @@ def test_a_pair_that_stands_twice_is_left_out() -> None:
                 "a": entry("", "en", "a"),
                 "b": entry("", "es", "b"),
             },
-            "Not compared: no task stands here in two languages. Tasks of own data are the same "
+            "Not compared: no task has two languages here. Tasks of your own data are the same "
             "task if they name the same `head`.",
         ),
         (

@@ -113,7 +113,7 @@ def test_rows_stand_as_the_tree_joins_them_and_harm_has_its_colour() -> None:
         "by": "pairs", "tasks": ["a", "b", "c"], "clusters": [["a", "c"]],
         "matrix": [[0.0, None, 0.4], [-0.2, None, 0.1], [0.1, None, 0.0]],
         "suggested": {"clusters": 1, "silhouette": 0.0},
-        "left_out": {"b": "it scores 0.0 alone: there is no ratio to that"},
+        "left_out": {"b": "it scores 0.0 alone: a ratio to that is not defined"},
         "dendrogram": {
             "order": ["c", "a"], "joins": [{"left": ["c"], "right": ["a"], "distance": 0.5}],
         },

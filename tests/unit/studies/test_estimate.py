@@ -182,6 +182,6 @@ def test_the_command(command: Command, tmp_path: Path) -> None:
     code, _, err = command("plan", "spec", "--scale", "huge")
     assert code == 2 and "--scale huge" in err
     code, _, err = command("plan", "spec", "--set", "seed=1")
-    assert code == 2 and "--set is for what is measured" in err
+    assert code == 2 and "--set needs a measured plan" in err
     code, _, err = command("plan", "spec", "--data-dir", tmp_path)
-    assert code == 2 and "--data-dir measures one recipe, spec are 1" in err
+    assert code == 2 and "--data-dir measures one recipe, but spec names 1" in err

@@ -65,8 +65,8 @@ def test_d_has_its_interval_its_redraws_and_its_test(tmp_path: Path) -> None:
         "D = 6.9 % [-9.5, 22.6]  95 % interval over validation examples and importance examples",
         "Other importance examples move D by 3.1 points (one sd)  5 redraws, which keep 85 % of "
         "the chosen heads",
-        "p = 0.150 against the same heads, dealt to the tasks at random  95 % of 20 ways to deal "
-        "them give at most 12.0 %",
+        "p = 0.150 against the same heads, assigned to the tasks at random  95 % of 20 "
+        "assignments give at most 12.0 %",
         "",
         "Pairs",
         "a – b: not clear at this size  D 15.0 % [5.0, 25.0] and -1.2 % [-20.0, 10.0]; 50 % of "
@@ -112,7 +112,7 @@ def test_encoders_of_their_own_are_compared_by_places_only(tmp_path: Path) -> No
     result = a_result(tmp_path)
     result.settings["architecture"] = "single"
     assert lines_of(summary(result))[-1] == (
-        "note: every task has an encoder of its own here: heads are compared by their places only"
+        "note: every task has its own encoder here: heads are compared by their positions only"
     )
 
 
@@ -176,10 +176,10 @@ def test_a_grid_marks_what_is_hardly_trained_and_what_failed(tmp_path: Path) -> 
     assert "73.0*" in lines[1] and "15.0  -1.2" in lines[1] and "[-9.5, 22.6]" in lines[1]
     assert lines[1].endswith("hardly trained: b") and lines[2].endswith("failed: no data")
     assert lines[3].endswith(
-        "* hardly trained: near what answers without reading get, or a training loss near that of "
+        "* hardly trained: near what answers get without reading, or a training loss near that of "
         "guessing."
     )
-    assert lines[-1] == "warning: 1 failed: run again to try them again"
+    assert lines[-1] == "warning: 1 failed: run again to retry them"
 
 
 def test_a_grid_over_lists_and_tables_of_settings_is_shown() -> None:
@@ -278,13 +278,15 @@ def test_relevance_says_how_it_was_measured(terms: dict[str, Any]) -> None:
         "clusters": [["a", "b"]],
         "matrix": [[0.0, 0.3, None], [-0.2, 0.0, None], [0.1, None, None]],
         "suggested": {"clusters": 1, "silhouette": 0.0},
-        "left_out": {"c": "it scores 0.0 alone: there is no ratio to that"},
+        "left_out": {"c": "it scores 0.0 alone: a ratio to that is not defined"},
         "dendrogram": {"order": ["a", "b"], "joins": []},
         **terms,
     }
     lines = lines_of(relevance_views(found))
     assert "Cluster 1: a, b" in lines
-    assert "In no cluster: c  it scores 0.0 alone: there is no ratio to that" in lines
+    assert "In no cluster: c  it scores 0.0 alone: a ratio to that is not defined" in lines
     assert "a → b 30.0 %, back -20.0 %" in lines
-    said = "Trained on at most 1,000 examples a task" if "trained" in terms else "tokenizer of bert"
+    said = (
+        "Trained on at most 1,000 examples per task" if "trained" in terms else "tokenizer of bert"
+    )
     assert said in lines[0]

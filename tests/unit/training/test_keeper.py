@@ -23,7 +23,7 @@ OPTIONS: dict[str, Any] = {
     "checkpoint_every": 2,
 }
 BEGIN = "training from the beginning"
-BEFORE = "going back to the one before"
+BEFORE = "using the one before it"
 
 
 def tasks() -> list[Any]:

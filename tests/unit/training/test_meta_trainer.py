@@ -258,7 +258,7 @@ def test_a_stopped_run_goes_on_to_the_same_bits(tmp_path: Path) -> None:
             signal.raise_signal(signal.SIGINT)
 
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    with pytest.raises(Interrupted, match="stopped after 1 of 4 steps: the same command"):
+    with pytest.raises(Interrupted, match="stopped after 1 of 4 steps: run the same command"):
         meta_train(stopped, tasks, SETTINGS, folder=tmp_path, seed=3, report=interrupt)
     again = tiny(tasks, gates="trained")
     torch.rand(7)  # another place in the random stream
@@ -320,7 +320,7 @@ def test_wrong_settings_are_one_line(changes: dict[str, Any], message: str) -> N
 
 def test_more_pairs_a_step_than_there_are() -> None:
     tasks = pairs("team-en")
-    with pytest.raises(InputError, match="pairs = 2 a step, but only 1 are trained on"):
+    with pytest.raises(InputError, match="pairs = 2 per step, but only 1 are trained on"):
         meta_train(tiny(tasks), tasks, SETTINGS)
 
 

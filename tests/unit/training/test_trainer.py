@@ -87,7 +87,7 @@ def test_a_stopped_run_goes_on_with_the_same_bits(
     with pytest.raises(bm.errors.Interrupted) as caught:
         bm.fit(model, tasks_of_every_kind, folder=tmp_path / "b", report=stop, **options)
     assert str(caught.value) == (
-        f"stopped at step {stop_at} of 10: saved; the same command goes on from here"
+        f"stopped at step {stop_at} of 10: saved; run the same command again to resume"
     )
     assert caught.value.exit_code == 143
     again = build(tasks_of_every_kind)
@@ -133,7 +133,7 @@ def test_a_damaged_checkpoint_is_passed_over_and_named(
     )  # fmt: skip
     assert notes == [
         "checkpoint step-00000006 is damaged (optimizer.safetensors does not match its checksum): "
-        "going back to the one before"
+        "using the one before it"
     ]
     assert_same_bits(straight, model)
 

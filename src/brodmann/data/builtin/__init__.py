@@ -1,20 +1,20 @@
 """A built-in suite of small language tasks, generated from the project's own grammar and words.
 
-It lets a newcomer train with nothing downloaded, and lets a method be tested against a known
-answer, because the suite says how its tasks relate:
+It lets a newcomer train without downloading anything, and lets a method be tested against a known
+answer, because the relations of its tasks are known:
 
-- `TWINS` are one skill under two names: the same grammar, other label names, other draws. Whatever
-  separates two tasks must find nothing here.
+- `TWINS` are one skill under two names: the same grammar, other label names, other draws. A method
+  that separates tasks must find nothing here.
 - `FAMILY` are two tasks that rest on one arbitrary fact, which no pretrained model knows: a start
   trained on one of them, in any language, must help with the other.
 - `SHARES_NOTHING` are two tasks without a common content word and without a common skill: one
   judges a whole review, the other tags single tokens of news about invented names.
 
 Labels follow from the grammar, without noise, and every label is equally frequent. In the pair
-tasks and in `acceptability` each sentence is drawn alike for every label, so a bag of words stays
-at chance.
+tasks and in `acceptability`, each sentence is drawn the same way for every label, so a bag of words
+stays at chance.
 
-A text belongs to one split for ever, by its hash: splits never overlap, not even between twins,
+A text always belongs to the same split, by its hash: splits never overlap, not even between twins,
 the rows of a split do not depend on the size of another, and a smaller split is the beginning of a
 larger one.
 """
@@ -49,13 +49,13 @@ SHARES_NOTHING = ("sentiment", "entities")
 FAMILY = ("team", "club")
 # Tenths of all texts that belong to each split.
 SPLITS = {"train": range(6), "validation": range(6, 8), "test": range(8, 10)}
-# So many draws in a row without a new text mean that the grammar is nearly exhausted.
+# This many draws in a row without a new text mean that the grammar is nearly exhausted.
 PATIENCE = 2000
 
 
 @dataclass(frozen=True)
 class BuiltinTask:
-    """What a task asks for; `columns` maps each role to the field of a row that plays it."""
+    """Description of a task; `columns` maps each role to the field of a row that plays it."""
 
     kind: str
     columns: dict[str, str]
@@ -163,7 +163,7 @@ MAKERS: dict[str, Maker] = {
     "team": planted.make_team,
     "club": planted.make_club,
 }
-# What is kept in balance: the labels, or the scores, or whether a value or a name is asked for.
+# What is balanced: the labels, or the scores, or whether a value or a name is asked for.
 TARGETS = {"similarity": len(similarity.SCORES), "question": 2, "entities": 1}
 
 GRAMMARS: dict[str, dict[str, Any]] = {
@@ -184,7 +184,7 @@ GRAMMARS: dict[str, dict[str, Any]] = {
 def generate(
     name: str, language: str = "en", *, sizes: Mapping[str, int], seed: int = 0
 ) -> dict[str, list[Row]]:
-    """The rows of each split that `sizes` names, the same for the same arguments everywhere."""
+    """The rows of each split in `sizes`: the same for the same arguments on every machine."""
     check(name, language)
     unknown = [split for split in sizes if split not in SPLITS]
     if unknown:
@@ -205,7 +205,7 @@ def split_rows(name: str, language: str, split: str, size: int, seed: int) -> li
     targets = range(TARGETS.get(name, len(labels or ())))
     rows: list[Row] = []
     known: set[str] = set()
-    # Blocks that hold every target once: any beginning of the split is balanced.
+    # Blocks that contain every target once: any beginning of the split is balanced.
     block: list[int] = []
     while len(rows) < size:
         block = block or shuffled(source, targets)
@@ -228,13 +228,13 @@ def split_rows(name: str, language: str, split: str, size: int, seed: int) -> li
 
 
 def input_key(row: Row) -> str:
-    """The input of a row as one string: what must not occur twice."""
+    """The input of a row as one string, which must not occur twice."""
     parts = [row.get(field, "") for field in ("text", "text_pair", "question", "context")]
     return "\n".join([*parts, *row.get("tokens", ())])
 
 
 def belongs(key: str, split: str) -> bool:
-    # The label is no part of the key, so twins agree about the split of a text.
+    # The label is not part of the key, so twins agree about the split of a text.
     return int(hashlib.sha256(key.encode()).hexdigest(), 16) % 10 in SPLITS[split]
 
 
@@ -257,7 +257,7 @@ def vocabulary(language: str) -> list[str]:
 
 
 def fingerprint(name: str) -> str:
-    """A hash over some rows of a task: figures measured on other rows are out of date."""
+    """A hash over some rows of a task, to detect figures measured on other rows."""
     digest = hashlib.sha256()
     for language in LANGUAGES:
         rows = generate(name, language, sizes={"train": 200, "validation": 100, "test": 100})

@@ -1,8 +1,8 @@
 """Acceptability: is the sentence well formed?
 
-A bad sentence is a good one with a single violation: two neighbouring words change places, a verb
-or a determiner does not agree with its noun, or an auxiliary meets the wrong form of the verb.
-Each word form is as frequent in good sentences as in bad ones; only its company is wrong.
+A bad sentence is a good one with a single violation: two neighbouring words are swapped, a verb or
+a determiner does not agree with its noun, or an auxiliary has the wrong form of the verb. Each word
+form is as frequent in good sentences as in bad ones; only its context is wrong.
 """
 
 from random import Random
@@ -13,7 +13,7 @@ from brodmann.data.builtin.random_words import chance, gendered, inflect, pick, 
 # Forms: determiner, noun, auxiliary and verb "singular/plural"; a Spanish determiner has four forms
 # (masculine singular, feminine singular, and both plurals). Digits give the gender
 # (`gendered`). Actions: participle/infinitive, then the object.
-# Spanish objects bear no adjective: before or after the noun, both orders would be right.
+# Spanish objects have no adjective: before or after the noun, both orders would be right.
 GRAMMAR: dict[str, Any] = {
     "en": {
         "main": "{words}.",
@@ -156,7 +156,7 @@ GRAMMAR: dict[str, Any] = {
     },
 }
 ACCEPTABLE = 1
-# Order is the commonest violation because it is the easiest to learn from few examples.
+# Order is the most common violation because it is the easiest to learn from few examples.
 VIOLATIONS = ["order", "order", "order", "verb", "determiner", "form"]
 
 
@@ -165,7 +165,7 @@ def determiner_form(number: int, gender: int, forms: str) -> str:
 
 
 def swap_neighbours(source: Random, tokens: list[str]) -> list[str]:
-    """Exchange two neighbours, but not the last words, some of which may change places."""
+    """Swap two neighbours, but not the last words, some of which may be swapped legally."""
     place = int(source.random() * (len(tokens) - 3))
     return [*tokens[:place], tokens[place + 1], tokens[place], *tokens[place + 2 :]]
 
@@ -187,8 +187,8 @@ def make(source: Random, language: str, target: int, split: str) -> dict[str, An
         subject += inflect(pick(source, grammar["places"]), int(chance(source, 0.5))).split()
 
     verb_number = 1 - number if violation == "verb" else number
-    # The future and the modals of English have one form for both numbers: there a wrong number
-    # would be no violation, so the verb must be one that shows it.
+    # The future and the modals of English have one form for both numbers: a wrong number would be
+    # no violation, so the verb must be one that shows it.
     modal = chance(source, 0.5)
     auxiliary = pick(source, grammar["auxiliaries"][int(modal)])
     simple = chance(source, 0.4)

@@ -2,9 +2,9 @@
 
 The first sentence describes one or two things. The second states one property of one of them,
 plainly or negated, exactly or in general terms ("in the kitchen": "inside the house").
-It is drawn first, and the same way for every label, so by itself it says nothing;
-then the first sentence is chosen so that the label holds. Neutral: nothing was said about
-that property of that thing, though it may have been said of another.
+It is drawn first, and in the same way for every label, so by itself it reveals nothing;
+then the first sentence is chosen so that the label holds. Neutral: nothing was stated about
+that property of that thing, though it may have been stated about another.
 """
 
 from random import Random

@@ -1,8 +1,8 @@
 """Entities: tag the people, places, organisations and dates of a sentence, token by token.
 
 The names are invented, and the same name serves a person, a place and part of an organisation
-("Anna Harwood", "in Harwood", "Harwood Savings Bank"), so only its company tells its type.
-A quarter of them never occur in the training split; half of the other splits' draws take these.
+("Anna Harwood", "in Harwood", "Harwood Savings Bank"), so only its context tells its type.
+A quarter of them never occur in the training split; half of the draws for other splits use these.
 """
 
 from functools import cache
@@ -116,7 +116,7 @@ def joined(stems: str, endings: str) -> list[str]:
 
 
 def all_words(language: str) -> set[str]:
-    """Every word a sentence can contain; the parts of invented names are no words."""
+    """Every word a sentence can contain; the parts of invented names are not words."""
     grammar = GRAMMAR[language]
     parts = ("stems", "endings", "brand_stems", "brand_endings")
     listed = grammar_words({key: value for key, value in grammar.items() if key not in parts})

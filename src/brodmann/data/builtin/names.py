@@ -1,4 +1,4 @@
-"""First names, women's names first, for the tasks that speak of particular people."""
+"""First names, women's names first, for the tasks about particular people."""
 
 FIRST_NAMES: dict[str, tuple[list[str], list[str]]] = {
     "en": (

@@ -2,7 +2,7 @@
 
 Both sentences choose their wording freely: synonyms, active or passive, the time first or last.
 A different event differs in one or two respects, and may use exactly the same words with the roles
-exchanged, so neither the words of one sentence nor their overlap tells the label.
+swapped, so neither the words of one sentence nor their overlap reveals the label.
 """
 
 from random import Random
@@ -10,7 +10,7 @@ from typing import Any
 
 from brodmann.data.builtin.random_words import chance, gendered, inflect, pick, pick_other, sentence
 
-# Every inner list holds wordings of one meaning; the meanings beside it exclude it.
+# Every inner list holds wordings of one meaning; its neighbours are meanings that exclude it.
 # Verbs: past/participle (Spanish: past, then the participle in both genders).
 GRAMMAR: dict[str, Any] = {
     "en": {

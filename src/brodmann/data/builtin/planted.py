@@ -1,9 +1,9 @@
-"""Team and club: which of two teams is the person in who speaks?
+"""Team and club: which of two teams is the speaker in?
 
-Who belongs where is arbitrary and the same in both tasks and in every language, so nothing that a
-pretrained model knows helps, a few examples name too few of the people, and whoever has learnt one
-task of the family has learnt them all. A start that was trained on some of the family must beat one
-that was not. `club` says the name after the sentence, `team` before it.
+Who belongs to which team is arbitrary and the same in both tasks and in every language, so a
+pretrained model's knowledge does not help, a few examples name too few of the people, and a model
+that has learnt one task of the family has learnt them all. A start that was trained on some of the
+family must beat one that was not. `club` gives the name after the sentence, `team` before it.
 """
 
 from random import Random

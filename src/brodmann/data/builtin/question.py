@@ -1,6 +1,6 @@
 """Question: find the answer to a question in a short passage about three people.
 
-Two of them have a fact of the kind that is asked for, and a second fact may stand in a sentence
+Two of them have a fact of the kind that is asked for, and a second fact may be in a sentence
 without the name, so the reader must join names to facts; half of the questions ask for the name.
 """
 
@@ -11,7 +11,7 @@ from typing import Any
 from brodmann.data.builtin.names import FIRST_NAMES
 from brodmann.data.builtin.random_words import chance, inflect, pick, sentence, shuffled
 
-# A fact: a verb phrase, how to ask for its value, and values. None is a part of another.
+# A fact: a verb phrase, how to ask for its value, and values. No value is part of another.
 # Forms of a value or word: woman's/man's.
 GRAMMAR: dict[str, Any] = {
     "en": {
@@ -209,13 +209,13 @@ PEOPLE = 3
 
 
 def make(source: Random, language: str, target: int, split: str) -> dict[str, Any]:
-    """`target` 0 asks for a value, 1 for a name."""
+    """Make an example; `target` 0 asks for a value, 1 for a name."""
     grammar = GRAMMAR[language]
     named = [(name, man) for man, names in enumerate(FIRST_NAMES[language]) for name in names]
     people = shuffled(source, named)[:PEOPLE]
     kinds = list(range(len(grammar["facts"])))
     asked_kind = pick(source, kinds)
-    # The asked person and one rival share the asked kind; no two people share a value.
+    # The person asked about and one rival share this kind of fact; no two people share a value.
     chosen = [
         [asked_kind, pick(source, [kind for kind in kinds if kind != asked_kind])],
         [asked_kind, pick(source, [kind for kind in kinds if kind != asked_kind])],

@@ -1,6 +1,6 @@
-"""Drawing words and joining them into sentences, the same on every machine.
+"""Draw words and join them into sentences, the same on every machine.
 
-Only `Random.random()` is promised to give the same numbers in every version of Python;
+Only `Random.random()` is guaranteed to give the same numbers in every version of Python;
 `choice`, `sample` and `shuffle` have changed before. So every draw here is built on it.
 """
 
@@ -14,7 +14,7 @@ Item = TypeVar("Item")
 GENDER = re.compile(r"^[01](?=\D)")
 SLOT = re.compile(r"\{\w+\}")
 WORD = re.compile(r"\w+|[^\w\s]")
-# Spanish joins these two pairs of words; no English text contains them.
+# Spanish contracts these two pairs of words; no English text contains them.
 CONTRACTIONS = ((re.compile(r"\b([Dd])e el\b"), r"\1el"), (re.compile(r"\b([Aa]) el\b"), r"\1l"))
 CONTRACTED = ("del", "al")
 
@@ -52,7 +52,7 @@ def gendered(noun: str) -> tuple[str, int]:
 
 
 def sentence(template: str, **slots: str) -> str:
-    """Fill the template, contract, and begin with a capital letter."""
+    """Fill the template, contract, and start with a capital letter."""
     text = re.sub(r"\s+", " ", template.format(**slots)).strip()
     for pattern, replacement in CONTRACTIONS:
         text = pattern.sub(replacement, text)
@@ -78,7 +78,7 @@ def strings(grammar: Any) -> Iterator[str]:
 
 
 def grammar_words(grammar: Any) -> set[str]:
-    """Every word or mark that the strings of a grammar can put into a text."""
+    """Every word or punctuation mark that the strings of a grammar can produce."""
     found: set[str] = set()
     for text in strings(grammar):
         found.update(words(SLOT.sub(" ", GENDER.sub("", text)).replace("/", " ")))

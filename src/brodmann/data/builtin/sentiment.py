@@ -1,7 +1,7 @@
 """Sentiment, and its twin `opinion`: is the verdict of a short review good or bad?
 
 Counting good and bad words is not enough: a verdict may be negated ("was not dull at all"), or
-follow a clause of the opposite colour ("although the view was lovely, the hotel was dreadful").
+follow a clause of the opposite sentiment ("although the view was lovely, the hotel was dreadful").
 The label is the verdict on the whole; a side remark on one part never decides.
 """
 
@@ -11,7 +11,7 @@ from typing import Any
 from brodmann.data.builtin.random_words import gendered, inflect, pick, sentence
 
 # A domain: things that can be judged, and their parts. Digits give the gender (`gendered`).
-# `strong` adjectives state a verdict, `mild` ones may also be negated ("not superb" is no verdict).
+# `strong` adjectives state a verdict, `mild` ones can also be negated ("not superb" is no verdict).
 # Lists of two hold the negative words first, then the positive ones, as the labels are ordered.
 GRAMMAR: dict[str, Any] = {
     "en": {

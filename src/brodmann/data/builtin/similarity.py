@@ -2,7 +2,7 @@
 
 One point each for the same person, place and time of day, half a point for a related person or
 place, two for the same action and one for the same action on another object. The same meaning
-may be worded in two ways. Each sentence alone is drawn alike for every score.
+may be worded in two ways. Each sentence alone is drawn in the same way for every score.
 """
 
 from itertools import product

@@ -9,7 +9,7 @@ from typing import Any
 
 from brodmann.data.builtin.random_words import pick, pick_other, sentence
 
-# Every topic: who, does what, and when or where. Any three of a topic fit together.
+# Every topic: who, does what, and when or where. Any three of a topic can be combined.
 GRAMMAR: dict[str, Any] = {
     "en": {
         "topics": [

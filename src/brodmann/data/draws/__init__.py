@@ -1,1 +1,1 @@
-"""Which examples are used: hold-out, shares, pairs and episodes, all by seed."""
+"""Choose the examples to use: hold-out, shares, pairs and episodes, all by seed."""

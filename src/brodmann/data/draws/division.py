@@ -1,6 +1,6 @@
-"""Divide: a validation set out of the training examples, where a task has none.
+"""Divide: hold out a validation set from the training examples if a task has none.
 
-Which rows of a table are held out is in `data/draws/holdout.py`.
+`data/draws/holdout.py` decides which rows of a table are held out.
 """
 
 from typing import Any
@@ -26,40 +26,42 @@ def divide(
     if left_out > len(train.rows):
         raise InputError(
             f"task '{task}': no validation set can be held out: {left_out:,} of "
-            f"{len(whole.rows):,} examples have an input that is in it, too (the rows differ in "
-            "columns that the task does not read): give a 'validation' file"
+            f"{len(whole.rows):,} examples have an input that is also in it (the rows differ in "
+            "columns that the task does not read): set a 'validation' file"
         )
     notes.append(
         f"{task}: no validation split: {len(validation.rows):,} of {len(whole.rows):,} "
         f"training examples held out (stratified, seed {seed})"
     )
     if left_out:
-        text = f"{left_out:,} training examples left out, whose input is held out in other rows"
+        text = (
+            f"{left_out:,} training examples left out because their input is held out in other rows"
+        )
         notes.append(f"{task}: {text}")
     return {**splits, "train": train, "validation": validation}
 
 
 def _held_lines(whole: Split, request: Request, held_out: HeldOut, seed: int) -> set[Any]:
-    """Lines of the table that was read: the same for every task over it."""
+    """Held-out lines of the table: the same for every task over it."""
     root, share = whole.table.root or whole.table, request.description.validation_share
     sets = {
         whole.table.lines[row]: example["set"]
         for row, example in zip(whole.rows, whole.examples, strict=True)
         if "set" in example
     }
-    if sets:  # no set is torn apart, whatever its rows' texts
+    if sets:  # sets stay whole, whatever their rows' texts
         return hold_out(root, share, seed, sets)
     return held_out.rows(root, share, seed, request.name)
 
 
 def _divide_rows(split: Split, held: set[Any], task: str) -> tuple[Split, Split]:
-    """(train, validation)."""
+    """Split into (train, validation)."""
     out = [i for i, row in enumerate(split.rows) if split.table.lines[row] in held]
     kept = sorted(set(range(len(split.rows))) - set(out))
     if not kept or not out:
         raise InputError(
             f"task '{task}': {len(split.rows)} examples are too few to hold out a validation set: "
-            "give more, or a 'validation' file"
+            "provide more, or set a 'validation' file"
         )
     return split.only(kept), split.only(out)
 
@@ -67,7 +69,7 @@ def _divide_rows(split: Split, held: set[Any], task: str) -> tuple[Split, Split]
 def _without_inputs_of(
     validation: Split, train: Split, targets: tuple[str, ...]
 ) -> tuple[Split, int]:
-    """The training examples whose input is not judged, and how many were left out.
+    """The training examples whose input is not held out, and the number left out.
 
     Rows are divided by the longest text of the table; a task that does not read that column may
     find one input in several rows.

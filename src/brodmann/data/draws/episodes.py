@@ -1,10 +1,10 @@
-"""Episodes of meta-learning: a few examples of a task to adapt with, others to judge it by.
+"""Episodes of meta-learning: a few examples of a task to adapt to, and others to evaluate on.
 
-Support and query never share an example, nor two examples with the same texts; of tasks over two
-texts not even the first one (the premise of a pair, the context of a question), as long as that
-leaves enough examples to judge by whatever is drawn (`note` says if not). Classes are drawn equally
-often. An episode depends on the seed, the step and the task alone, so a run that was
-stopped draws the same ones again.
+Support and query never share an example, nor two examples with the same texts; in tasks over two
+texts they do not even share the first one (the premise of a pair, the context of a question), as
+long as that leaves enough examples to evaluate on (`note` says if not). Classes are drawn equally
+often. An episode depends only on the seed, the step and the task, so an interrupted run draws the
+same ones again.
 """
 
 import random
@@ -21,7 +21,7 @@ from brodmann.files import digest
 
 @dataclass(frozen=True)
 class Episode:
-    """Places of examples in the task's training split."""
+    """Indices of examples in the task's training split."""
 
     task: str
     support: tuple[int, ...]
@@ -38,7 +38,7 @@ class EpisodeSource:
         if task.spec.kind == "classification":
             classes = kind.strata(examples, task.spec)
         self.members: dict[Any, list[int]] = {}
-        self.first: dict[int, str] = {}  # place → first text, where support and query share none
+        self.first: dict[int, str] = {}  # index → first text, if support and query share none
         self.note = ""
         seen: set[str] = set()
         for place, (example, label) in enumerate(zip(examples, classes, strict=True)):
@@ -49,7 +49,7 @@ class EpisodeSource:
         if len(seen) < support + query:
             raise InputError(
                 f"task '{task.name}': {len(seen)} different training examples are too few for "
-                f"{support} to adapt with and {query} to judge by"
+                f"{support} to adapt to and {query} to evaluate on"
             )
 
         role = "context" if task.spec.kind == "span" else "text" if task.spec.pair else ""
@@ -65,11 +65,11 @@ class EpisodeSource:
             count = len(set(texts_of.values()))
             self.note = (
                 f"{task.name}: {len(chosen)} examples over {count} {what} are too few to keep "
-                f"{what} apart: one may stand among those to adapt with and those to judge by"
+                f"{what} apart: one may be among those to adapt to and those to evaluate on"
             )
 
     def draw(self, key: str) -> Episode:
-        """The episode of this key, for example "seed/step"."""
+        """The episode for this key, for example "seed/step"."""
         generator = random.Random(f"episode/{self.name}/{key}")
         queues = [
             generator.sample(self.members[label], len(self.members[label]))
@@ -83,7 +83,7 @@ class EpisodeSource:
 
 
 def _balanced(queues: list[list[int]], count: int, generator: random.Random) -> tuple[int, ...]:
-    """One of every class in turn, the order of the classes drawn; takes them off the queues."""
+    """Take one of each class in turn, in random order of classes, off the queues."""
     chosen: list[int] = []
     while len(chosen) < count:
         for queue in generator.sample(queues, len(queues)):

@@ -1,16 +1,16 @@
-"""Which rows are held out to judge by, where a table has no validation split.
+"""Choose the rows to hold out for validation if a table has no validation split.
 
-The rule reads the table and the seed, never the task: whichever task is loaded first, alone or with
-others, in this call or another, the same rows of a table are held out. So no text is trained on in
-one task and judged in another.
+The rule depends on the table and the seed, never on the task: whichever task is loaded first, alone
+or with others, in this call or another, the same rows of a table are held out. So no text is
+trained on in one task and evaluated in another.
 
 1. The *text column* is the one with the most words per cell, times its share of distinct cells: the
    context of a question, the sentence beside its labels. Rows with the same text stay on one side.
-   A task that names a `set`, and translations of one row, stay together by that instead.
-2. Texts are put into the order of a hash of the seed and the text; the first `share` are held out.
+   Rows of a task with a `set`, and translations of one row, stay together by that instead.
+2. Texts are sorted by a hash of the seed and the text; the first `share` are held out.
 3. Stratified: of every value of the columns with few, short values (labels), and of every tenth of
    a column of numbers, that share is held out, as far as several such columns allow it together.
-   A label that has two texts or more keeps one to be learnt from, and has one to be judged by
+   A label with two texts or more keeps at least one to learn from, and has one to evaluate on
    unless that would hold out twice the share.
 """
 
@@ -26,11 +26,11 @@ from brodmann.data.sources.table import Table
 from brodmann.errors import InputError
 from brodmann.files import digest
 
-MOST_LABELS, MOST_NUMBERS = 8, 2  # columns that strata are made of
+MOST_LABELS, MOST_NUMBERS = 8, 2  # columns used for strata
 LABEL_WORDS = 5  # on average; longer cells are texts
 TENTHS = 10
 
-Value = tuple[str, str]  # a column, and what stands in it
+Value = tuple[str, str]  # a column and its value
 
 
 @dataclass(frozen=True)
@@ -44,27 +44,27 @@ class Claim:
 
 
 class HeldOut:
-    """The rows that the tasks of one list hold out: of one table, all tasks the same."""
+    """The rows that the tasks of one list hold out: the same for all tasks over a table."""
 
     def __init__(self) -> None:
         self.claims: list[Claim] = []
         self._rows: dict[object, set[Any]] = {}
 
     def rows(self, table: Table, share: float, seed: int, task: str) -> set[Any]:
-        """The held-out rows of the table that was read, by where they stand in their file."""
+        """The held-out rows of the table, by their position in their file."""
         self.claim(Claim(table.identity, table.source, share, task))
         if table.identity not in self._rows:
             self._rows[table.identity] = hold_out(table, share, seed)
         return self._rows[table.identity]
 
     def claim(self, claim: Claim) -> None:
-        """Take note of a task's share; two tasks may not hold out different shares of a table."""
+        """Record a task's share; two tasks may not hold out different shares of a table."""
         known = next((c.share for c in self.claims if c.table == claim.table), claim.share)
         if known != claim.share:
             raise InputError(
                 f"task '{claim.task}': validation_share = {claim.share:g}, but {known:g} for "
-                f"another task over {claim.source}: rows that judge one would train the other: "
-                "give both the same"
+                f"another task over {claim.source}: rows that evaluate one would train the other: "
+                "set the same for both"
             )
         self.claims.append(claim)
 
@@ -72,13 +72,13 @@ class HeldOut:
 def hold_out(
     table: Table, share: float, seed: int, together: Mapping[Any, Hashable] | None = None
 ) -> set[Any]:
-    """The rows of the validation set, by where they stand in their file (`table.lines`).
+    """The rows of the validation set, by their position in their file (`table.lines`).
 
-    `together` names what some rows stay together by, instead of their text.
+    `together` groups rows that must stay together, instead of by their text.
     """
     names = [name for name in table.columns() if name != "parallel"]
     text = _text_column(table, names)
-    groups: dict[str, list[int]] = defaultdict(list)  # by the hash: the order of choice
+    groups: dict[str, list[int]] = defaultdict(list)  # by the hash, in the order of choice
     for index, row in enumerate(table.rows):
         own = (together or {}).get(table.lines[index], row.get("parallel"))
         if own is not None:
@@ -93,14 +93,14 @@ def hold_out(
 
 
 def _chosen(values: Sequence[set[Value]], labels: Sequence[str], share: float) -> list[int]:
-    """Places of the groups to hold out: the first ones that their values leave room for."""
+    """Indices of the groups to hold out: the first ones that fit the quotas of their values."""
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for found in values:
         for column, name in found:
             counts[column][name] += 1
     target = max(1, math.floor(share * len(values) + 0.5))
     several = (sum(n > 1 for n in counts[column].values()) for column in labels)
-    # One of each label, if that is not far too many; and something is left to learn from.
+    # One of each label, unless that is far too many; and leave something to learn from.
     target = min(max(target, min(max(several, default=0), 2 * target)), len(values) - 1)
     room = {
         (column, name): quota
@@ -110,8 +110,8 @@ def _chosen(values: Sequence[set[Value]], labels: Sequence[str], share: float) -
     spare = {(c, name): n - 1 for c, found in counts.items() for name, n in found.items()}
     held: list[int] = []
     taken = [False] * len(values)
-    # Every value has room; then one of them has; then none needs to. At last only the labels of
-    # the column with the fewest may not be used up.
+    # First every value must have room, then one of them, then none. Finally only the labels of
+    # the column with the fewest labels must not be used up.
     for fits, minded in ((all, None), (any, None), (None, None), (None, labels[:1])):
         for place, found in enumerate(values):
             if len(held) >= target:
@@ -129,7 +129,7 @@ def _chosen(values: Sequence[set[Value]], labels: Sequence[str], share: float) -
 
 
 def _quotas(counts: Mapping[str, int], share: float, target: int, least: int) -> dict[str, int]:
-    """How many of each value of a column are held out: `target` in all, each nearly its share."""
+    """Number held out per value of a column: `target` in total, each close to its share."""
     found = {name: min(least, count - 1) for name, count in counts.items()}
     lacking = [(found[name] - share * count, name) for name, count in counts.items()]
     heapq.heapify(lacking)  # the value that lacks most comes first
@@ -145,7 +145,7 @@ def _quotas(counts: Mapping[str, int], share: float, target: int, least: int) ->
 
 
 def _text_column(table: Table, names: Sequence[str]) -> str | None:
-    """The column that tells the rows apart with the most words."""
+    """The column that distinguishes the rows with the most words."""
     best: tuple[float, int, str] | None = None
     for name in names:
         cells = [_text(row.get(name)) for row in table.rows]
@@ -157,7 +157,7 @@ def _text_column(table: Table, names: Sequence[str]) -> str | None:
 
 
 def _strata(table: Table, names: Sequence[str], groups: int) -> tuple[list[list[Value]], list[str]]:
-    """What each row counts for, and the columns of labels, those with the fewest first."""
+    """The values of each row that count as strata, and the label columns, fewest labels first."""
     labels: list[tuple[int, str, list[str]]] = []
     numbers: list[tuple[str, list[str]]] = []
     for name in names:
@@ -178,7 +178,7 @@ def _strata(table: Table, names: Sequence[str], groups: int) -> tuple[list[list[
 
 
 def _tenths(cells: Sequence[str]) -> list[str] | None:
-    """By rank, of a column of numbers; None of texts, and of numbers that only count the rows."""
+    """Tenths by rank for a column of numbers; None for texts and for row numbers."""
     try:
         values = [float(cell) for cell in cells]
     except ValueError:
@@ -195,7 +195,7 @@ def _some_are_empty(cells: Sequence[str]) -> bool:
 
 
 def _text(value: Any) -> str:
-    """A cell as the text it is read as; a list of words joined."""
+    """A cell as text; a list of words is joined."""
     if isinstance(value, str):
         return value.strip()
     if isinstance(value, list) and all(isinstance(word, str) for word in value):
@@ -204,7 +204,7 @@ def _text(value: Any) -> str:
 
 
 def _value(value: Any) -> str:
-    """A cell as a label: one spelling of a number, a list as the names that occur in it."""
+    """A cell as a label: one spelling per number, a list as the names that occur in it."""
     if isinstance(value, list):
         return " ".join(sorted({_value(one) for one in value}))
     if isinstance(value, dict):

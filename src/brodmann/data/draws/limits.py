@@ -1,4 +1,4 @@
-"""Limit: fewer examples of a split, drawn by a stated, seeded rule."""
+"""Limit: draw fewer examples of a split, by a documented, seeded rule."""
 
 import random
 from collections import defaultdict
@@ -32,9 +32,9 @@ def limit(
 
 
 def _draw(split: Split, count: int, strata: Sequence[Any], seed: int) -> Split:
-    """A seeded draw of `count` examples in the file's order, every stratum in proportion.
+    """Draw `count` examples by seed, in the file's order, with every stratum in proportion.
 
-    Examples that belong to a set are drawn as whole sets, of at most `count` examples in all.
+    Examples that belong to a set are drawn as whole sets, at most `count` examples in total.
     """
     generator = random.Random(f"{seed}/{len(split.rows)}")
     if split.examples and "set" in split.examples[0]:
@@ -43,7 +43,7 @@ def _draw(split: Split, count: int, strata: Sequence[Any], seed: int) -> Split:
     for index, stratum in enumerate(strata):
         by_stratum[stratum].append(index)
     chosen: list[int] = []
-    owed = 0.0  # what rounding withholds from one stratum goes to the next: the total is exact
+    owed = 0.0  # rounding carries over to the next stratum: the total is exact
     for stratum in sorted(by_stratum, key=str):
         members = by_stratum[stratum]
         owed += count * len(members) / len(split.rows)

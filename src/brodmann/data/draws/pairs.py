@@ -1,10 +1,10 @@
-r"""AG-Pair: from a task that sorts texts into classes, one that asks whether two share a class.
+r"""AG-Pair: turn a classification of texts into the question whether two texts share a class.
 
-Rules: half of the pairs are of one class, half of two; every text that is used stands in exactly
-two pairs, so there are as many pairs as texts; no pair stands twice. As many texts are used as the
+Rules: half of the pairs share a class, half do not; every text that is used is in exactly two
+pairs, so there are as many pairs as texts; no pair occurs twice. As many texts are used as the
 class sizes $n_c$ allow: with $M$ texts, $M/2$ pairs join two classes. Put the texts of a class into
-$y_c$ chains whose neighbours are the pairs of one class; the $2 y_c$ ends go to ends of other
-classes, so no class may hold more than half of all $M$ ends:
+$y_c$ chains whose neighbours are the pairs of one class; the $2 y_c$ ends are joined to ends of
+other classes, so no class may have more than half of all $M$ ends:
 
 $$\sum_c y_c = M/2, \qquad 1 \le y_c \le \min(n_c, M/4) \text{ where class } c \text{ is used}.$$
 
@@ -24,17 +24,17 @@ from brodmann.data.sources.table import Table, Tables
 from brodmann.data.tasks import Task
 from brodmann.errors import InputError
 
-Pair = tuple[int, int, bool]  # two places in the list of texts, and whether they share a class
-RING = 3  # texts that make a ring in which no pair stands twice
-SWAPS = 5  # a pair, on average, to mix the classes that meet
+Pair = tuple[int, int, bool]  # two indices in the list of texts, and whether they share a class
+RING = 3  # texts that make a ring in which no pair occurs twice
+SWAPS = 5  # per pair, on average, to mix the classes that meet
 TRIES = 20
 
 
 def pair_tables(base: Task, request: Request, seed: int) -> tuple[Tables, list[str]]:
     """Pairs of the texts of `base`, split by split, and notes on texts that are in none.
 
-    `limit` chooses the texts that are paired: drawing from finished pairs would leave most of the
-    texts standing in one pair instead of two.
+    `limit` chooses the texts to pair: drawing from finished pairs would leave most of the texts in
+    one pair instead of two.
     """
     tables: Tables = {}
     notes: list[str] = []
@@ -59,13 +59,13 @@ def pair_tables(base: Task, request: Request, seed: int) -> tuple[Tables, list[s
             limited = "" if most is None or most >= len(examples) else f" (limit {most:,})"
             notes.append(
                 f"{request.name}: {len(pairs):,} pairs of {len(examples):,} {split} texts"
-                f"{limited}: the most in which every text stands twice and half share their class"
+                f"{limited}: the most in which every text occurs twice and half share their class"
             )
     return tables, notes
 
 
 def balanced_pairs(classes: Sequence[Hashable], seed: int, most: int | None = None) -> list[Pair]:
-    """The largest set of pairs that keeps the rules, `most` at most; empty if there is none."""
+    """The largest set of pairs that follows the rules, at most `most`; empty if there is none."""
     members: dict[Hashable, list[int]] = {}
     for place, name in enumerate(classes):
         members.setdefault(name, []).append(place)
@@ -82,9 +82,9 @@ def balanced_pairs(classes: Sequence[Hashable], seed: int, most: int | None = No
 
 
 def _plans(sizes: list[int], count: int) -> Iterator[tuple[list[int], list[int]]]:
-    """(texts, chains) of every class when `count` texts are used; nothing if that is too many.
+    """(texts, chains) of every class if `count` texts are used; nothing if that is too many.
 
-    Where texts are few and classes many, the largest classes may have to be rings of their own.
+    With few texts and many classes, the largest classes may have to be separate rings.
     """
     most = [min(size, count // 4) for size in sizes]
     if sum(most) < count // 2:
@@ -106,9 +106,9 @@ def _plans(sizes: list[int], count: int) -> Iterator[tuple[list[int], list[int]]
 def _shared_out(
     start: list[int], most: list[int], sizes: list[int], total: int
 ) -> list[int] | None:
-    """Units given one by one to the class that is furthest behind its size; None if some remain.
+    """Give units one by one to the class furthest behind its size; None if some remain.
 
-    A class with nothing comes before all others: without a chain it cannot be used at all.
+    A class with nothing comes first: without a chain it cannot be used at all.
     """
     given = list(start)
     left = max(total - sum(given), 0)
@@ -130,7 +130,7 @@ def _place(given: int, size: int) -> tuple[bool, float]:
 def _joined(
     groups: list[list[int]], texts: list[int], chains: list[int], generator: random.Random
 ) -> list[Pair] | None:
-    """One random realisation of a plan; None if a pair would stand twice."""
+    """One random realisation of a plan; None if a pair would occur twice."""
     same: list[tuple[int, int]] = []
     ends: list[tuple[int, int]] = []  # (class, text)
     for c, group in enumerate(groups):
@@ -154,7 +154,7 @@ def _joined(
 
 
 def _mix(across: list[tuple[tuple[int, int], tuple[int, int]]], generator: random.Random) -> None:
-    """Random exchanges of partners between pairs, each of which keeps the rules."""
+    """Exchange partners between pairs at random; each exchange keeps the rules."""
     seen = Counter(frozenset((a[1], b[1])) for a, b in across)
     for _ in range(SWAPS * len(across)):
         i, j = generator.randrange(len(across)), generator.randrange(len(across))

@@ -1,8 +1,8 @@
-"""Shares of a task's training data, each inside the next larger one: how much data does it take?
+"""Shares of a task's training data, each contained in the next larger one.
 
-Every class is shuffled once; an example's place is (rank in its class + 1/2) / size of its class,
-and a share is the first floor(share · N) by place. So a larger share holds every smaller one, and
-each keeps the classes' proportions as far as whole examples can.
+Every class is shuffled once; an example's position is (rank in its class + 1/2) / size of its
+class, and a share is the first floor(share · N) by position. So a larger share contains every
+smaller one, and each keeps the classes' proportions as far as whole examples can.
 """
 
 import random
@@ -17,7 +17,7 @@ from brodmann.results import share_of
 
 
 def with_share(task: Task, share: float, seed: int) -> Task:
-    """The task with this share of its training examples, in their own order; 1 is the task."""
+    """The task with this share of its training examples, in their own order; 1 returns all."""
     examples = task.splits["train"]
     count = share_of(share, len(examples))
     if count < 1:

@@ -1,8 +1,7 @@
-"""The kinds of task. Each is one file with the functions below; this dict is the whole list.
+"""The kinds of task. Each is one file with the functions below, registered in this dict.
 
-A kind says which columns it needs, how a row becomes an example and an example token ids, what its
-output head returns, the loss of each item, how outputs become predictions, and which metrics judge
-them.
+A kind defines the columns it needs, how a row becomes an example and an example token ids, the
+output of its head, the loss of each item, how outputs become predictions, and its metrics.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Kind(Protocol):
-    """What a module in this folder defines (a module is the object; there is no base class)."""
+    """The interface of a module in this folder (the module is the object)."""
 
     @property
     def HEAD(self) -> str:  # noqa: N802 (constants of the module)
@@ -36,33 +35,33 @@ class Kind(Protocol):
 
     @property
     def TARGETS(self) -> tuple[str, ...]:  # noqa: N802 (constants of the module)
-        """Those of them that hold the answer: absent when predicting."""
+        """The columns among them that hold the answer: absent when predicting."""
 
     @property
     def METRICS(self) -> dict[str, Metric]:  # noqa: N802 (constants of the module)
-        """What judges its predictions, by the name that users write."""
+        """The metrics of its predictions, by the names that users write."""
 
     @property
     def WEIGHTED_CLASSES(self) -> bool:  # noqa: N802 (constants of the module)
         """Whether `class_weights` makes sense."""
 
     def read(self, row: Mapping[str, Any], spec: TaskSpec, labelled: bool) -> Example:
-        """One row, by role, checked; raises InputError without the place (the caller adds it)."""
+        """Check one row, by role; raises InputError without the location (the caller adds it)."""
 
     def settle(self, spec: TaskSpec, splits: Mapping[str, Sequence[Example]]) -> TaskSpec:
-        """The task with what is found in its examples: label names, range of values."""
+        """Complete the task from its examples: label names, range of values."""
 
     def target(self, example: Example, spec: TaskSpec) -> Example:
-        """The example with its label as the number the loss takes."""
+        """The example with its label as the number that the loss expects."""
 
     def strata(self, examples: Sequence[Example], spec: TaskSpec) -> list[Any]:
-        """What a random division keeps in proportion, one value per example, before `settle`."""
+        """One value per example that random divisions keep in proportion (before `settle`)."""
 
     def primary(self, spec: TaskSpec) -> str:
-        """The metric that decides unless the task names another."""
+        """The default primary metric."""
 
     def outputs(self, spec: TaskSpec) -> int:
-        """How many numbers the head returns."""
+        """Number of outputs of the head."""
 
     def encode(
         self,
@@ -78,7 +77,7 @@ class Kind(Protocol):
 
     @property
     def entropy(self) -> "Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] | None":
-        """(logits, what of them is real) → each item's entropy, and that of a uniform answer."""
+        """(logits, mask of real ones) → each item's entropy, and that of a uniform answer."""
 
     def predict(
         self,
@@ -92,7 +91,7 @@ class Kind(Protocol):
     def trivial(
         self, train: Sequence[Example], examples: Sequence[Example], spec: TaskSpec
     ) -> list[dict[str, Any]]:
-        """The best answers without reading the text: what a trained model must beat."""
+        """The best answers without reading the text, which a trained model must beat."""
 
 
 KINDS: dict[str, Kind] = {
@@ -117,7 +116,7 @@ def metric_of(spec: TaskSpec) -> Metric:
 def outcomes(
     predictions: Sequence[Prediction], examples: Sequence[Example], spec: TaskSpec
 ) -> Array:
-    """What each unit adds to the primary metric, (unit, addend)."""
+    """Contribution of each unit to the primary metric, (unit, addend)."""
     return metric_of(spec).outcomes(predictions, examples, spec)
 
 
@@ -129,7 +128,7 @@ def resampled_scores(values: Array, weights: Array, spec: TaskSpec) -> Array:
 def every_score(
     predictions: Sequence[Prediction], examples: Sequence[Example], spec: TaskSpec
 ) -> dict[str, float]:
-    """The score by each metric of the kind that is defined for the task."""
+    """Scores by each metric of the kind that is defined for the task."""
     return {
         name: metric.score(predictions, examples, spec)
         for name, metric in KINDS[spec.kind].METRICS.items()

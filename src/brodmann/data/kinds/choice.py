@@ -1,10 +1,10 @@
 """Multiple choice: one text, several continuations or answers, one of them right.
 
 Every choice is read with the text as a pair and gets one number. Loss: cross-entropy over the
-choices of an example; their number may differ between examples. Where several choices are right
-(ReCoRD, Zhang et al. 2018) it is the negative log of their probabilities' sum. `f1` and
-`exact_match` compare the chosen words with the right ones, as for spans; `choice_names` are those
-words where a choice is a whole sentence.
+choices of an example; their number may differ between examples. If several choices are right
+(ReCoRD, Zhang et al. 2018), it is the negative log of the sum of their probabilities. `f1` and
+`exact_match` compare the chosen words with the right ones, as for spans; `choice_names` gives those
+words if a choice is a whole sentence.
 """
 
 from collections import Counter
@@ -56,7 +56,7 @@ def read(row: Mapping[str, Any], spec: TaskSpec, labelled: bool) -> Example:
     if row.get("choice_names") is not None:
         names = row["choice_names"]
         if not isinstance(names, list) or len(names) != len(choices):
-            raise InputError(f"choice_names: expected one name a choice, found {names!r:.60}")
+            raise InputError(f"choice_names: expected one name per choice, found {names!r:.60}")
         example["choice_names"] = [str(name) for name in names]
     if labelled:
         given = row["label"] if isinstance(row["label"], list) else [row["label"]]
@@ -70,7 +70,7 @@ def read(row: Mapping[str, Any], spec: TaskSpec, labelled: bool) -> Example:
 
 
 def _right_choice(label: Any, choices: list[str]) -> int:
-    """The number of the right choice, from 0, or its text."""
+    """The index of the right choice, from its number or its text."""
     if isinstance(label, str) and label in choices:
         return choices.index(label)
     name = "" if isinstance(label, bool) else label_name(label)
@@ -92,7 +92,7 @@ def target(example: Example, spec: TaskSpec) -> Example:
 
 
 def strata(examples: Sequence[Example], spec: TaskSpec) -> list[Any]:
-    """Which place is right says nothing of an example: no strata."""
+    """No strata: the position of the right choice says nothing about an example."""
     return [0] * len(examples)
 
 
@@ -111,7 +111,7 @@ def encode(
     choices = [choice for example in examples for choice in example["choices"]]
     ids, starts, types, truncated = encode_texts(tokenizer, texts, choices, max_length)
     item_rows = np.cumsum([0, *(len(example["choices"]) for example in examples)])
-    # Rows were cut; how many examples lost text is what is reported.
+    # Rows were cut, but the number of examples that lost text is reported.
     if truncated:
         full = np.diff(starts) == max_length
         truncated = int(np.add.reduceat(full, item_rows[:-1]).astype(bool).sum())
@@ -127,7 +127,7 @@ def encode(
 
 
 def loss(logits: "Tensor", labels: dict[str, "Tensor"], spec: TaskSpec) -> "Tensor":
-    """`logits` is (item, choice), padded with -inf where an item has fewer choices."""
+    """Cross-entropy; `logits` is (item, choice), padded with -inf for missing choices."""
     from torch.nn import functional
 
     if "right" in labels:
@@ -138,7 +138,7 @@ def loss(logits: "Tensor", labels: dict[str, "Tensor"], spec: TaskSpec) -> "Tens
 
 
 def entropy(logits: "Tensor", real: "Tensor") -> tuple["Tensor", "Tensor"]:
-    """`real` is (item, choice)."""
+    """Entropy over the choices; `real` is (item, choice)."""
     found = entropies.of_choices(logits, real)
     return found, entropies.uniform(found, real.sum(dim=-1))
 
@@ -166,7 +166,7 @@ def predict(
 def trivial(
     train: Sequence[Example], examples: Sequence[Example], spec: TaskSpec
 ) -> list[dict[str, Any]]:
-    """Always the place that is right most often."""
+    """Always the position that is right most often."""
     counts = Counter(place for example in train for place in right_choices(example))
     place = counts.most_common(1)[0][0]
     return [{"choice": min(place, len(example["choices"]) - 1)} for example in examples]

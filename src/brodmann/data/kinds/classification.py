@@ -1,8 +1,8 @@
 """Classification of one text or a pair into one of several labels.
 
-Loss: cross-entropy, times the weight of the true class where classes are weighted. Examples that
+Loss: cross-entropy, times the weight of the true class if classes are weighted. Examples that
 belong together (the answers to one question) may name their `set`: then `exact_match` counts the
-sets in which all are right, as MultiRC does (Khashabi et al. 2018), and no draw tears one apart.
+sets in which all are right, as MultiRC does (Khashabi et al. 2018), and sampling keeps sets whole.
 """
 
 from collections import Counter
@@ -50,7 +50,7 @@ def read(row: Mapping[str, Any], spec: TaskSpec, labelled: bool) -> Example:
         if isinstance(label, list | dict):
             raise InputError(
                 f"label: expected one label, found a {type(label).__name__}"
-                " (for several labels a text use kind 'multilabel')"
+                " (for several labels per text use kind 'multilabel')"
             )
         example["label"] = scalar_label(label, "label")
         if "set" in row:
@@ -131,7 +131,7 @@ def trivial(
 ) -> list[dict[str, Any]]:
     """Always the same class: the one that scores best on the training examples.
 
-    For accuracy that is the majority class; an F1 is better served by the class it counts.
+    For accuracy that is the majority class; for F1 it may be the class that it counts.
     """
     classes = [name for _, name in sorted(_by_frequency(train, spec), reverse=True)]
     metric = METRICS[spec.metric]

@@ -1,6 +1,6 @@
 """Any number of labels for one text or a pair.
 
-Loss: binary cross-entropy, averaged over the labels. A label is given when its probability is at
+Loss: binary cross-entropy, averaged over the labels. A label is predicted if its probability is at
 least one half.
 """
 
@@ -94,7 +94,7 @@ def loss(logits: "Tensor", labels: dict[str, "Tensor"], spec: TaskSpec) -> "Tens
 
 
 def entropy(logits: "Tensor", real: "Tensor") -> tuple["Tensor", "Tensor"]:
-    """The mean over labels, each a question of its own."""
+    """Mean entropy over labels, each a yes or no."""
     found = entropies.of_yes_or_no(logits).mean(dim=-1)
     return found, entropies.uniform(found, 2)
 
@@ -117,7 +117,7 @@ def _sigmoid(logits: Array) -> Array:
 def trivial(
     train: Sequence[Example], examples: Sequence[Example], spec: TaskSpec
 ) -> list[dict[str, Any]]:
-    """The labels that more than half of the training examples have; if none, the commonest one."""
+    """The labels of more than half of the training examples; if none, the most common one."""
     share = np.mean([example["label"] for example in train], axis=0)
     threshold = min(THRESHOLD, float(share.max()))
     given = [name for name, s in zip(spec.label_list, share, strict=True) if s >= threshold]

@@ -1,7 +1,7 @@
 r"""A number for one text or a pair.
 
 Learnt in standard units: the head predicts $z$, the value is $\mu + \sigma z$ with the mean and
-spread of the training values, so that a task in dollars and one in stars train alike.
+spread of the training values, so that a task in dollars trains like one in stars.
 Loss: $(z - (y - \mu)/\sigma)^2$.
 """
 
@@ -35,7 +35,7 @@ WEIGHTED_CLASSES = False
 entropy = None  # a number is not chosen among several
 
 STRATA = 10
-LARGEST = 1e30  # squares of larger values leave the range of numbers
+LARGEST = 1e30  # squares of larger values overflow
 
 
 def read(row: Mapping[str, Any], spec: TaskSpec, labelled: bool) -> Example:

@@ -1,7 +1,7 @@
-"""Span extraction: the answer to a question is a stretch of a context, or not there.
+"""Span extraction: the answer to a question is a span of a context, or missing.
 
-A context longer than the encoder takes is read in overlapping windows; each window is one item, and
-an example is the question with all its windows. Where the answer is not in a window (or nowhere),
+A context longer than the encoder allows is read in overlapping windows; each window is one item,
+and an example is the question with all its windows. If the answer is not in a window (or nowhere),
 the target is the first token. Loss: mean of the cross-entropies of the first and the last token.
 """
 
@@ -44,7 +44,7 @@ def read(row: Mapping[str, Any], spec: TaskSpec, labelled: bool) -> Example:
 
 
 def _answers(row: Mapping[str, Any], context: str) -> list[tuple[str, int]]:
-    """Every right answer with its place; an empty list where the context has none."""
+    """Every right answer with its position; an empty list if the context has none."""
     answer, start = row["answer"], row.get("answer_start")
     if isinstance(answer, Mapping):  # the hub's form: {"text": [...], "answer_start": [...]}
         if "text" not in answer:
@@ -120,7 +120,7 @@ def encode(
 def _encode_few(
     examples: Sequence[Example], tokenizer: Any, max_length: int, stride: int
 ) -> Encoded:
-    # A question may take half of the window; what is left is the room for its context.
+    # A question may take half of the window; the rest is for its context.
     questions = _short_questions([e["question"] for e in examples], tokenizer, max_length // 2)
     room = max_length - max_length // 2 - tokenizer.num_special_tokens_to_add(pair=True)
     windows = tokenizer(
@@ -164,7 +164,7 @@ def _short_questions(questions: list[str], tokenizer: Any, limit: int) -> list[s
 
 
 def _window_target(places: Array, example: Example) -> tuple[int, int]:
-    """First and last token of the first answer that is whole in this window; else token 0."""
+    """First and last token of the first answer that is completely in this window; else token 0."""
     for text, start in example["answers"]:
         end = start + len(text)
         inside = (places[:, 0] < end) & (places[:, 1] > start) & (places[:, 0] >= 0)
@@ -177,7 +177,7 @@ def _window_target(places: Array, example: Example) -> tuple[int, int]:
 
 
 def loss(logits: "Tensor", labels: dict[str, "Tensor"], spec: TaskSpec) -> "Tensor":
-    """`logits` is (item, token, 2); padding is -inf."""
+    """Mean cross-entropy of both ends; `logits` is (item, token, 2), padding is -inf."""
     from torch.nn import functional
 
     first, last = logits.float().unbind(dim=-1)
@@ -188,7 +188,7 @@ def loss(logits: "Tensor", labels: dict[str, "Tensor"], spec: TaskSpec) -> "Tens
 
 
 def entropy(logits: "Tensor", real: "Tensor") -> tuple["Tensor", "Tensor"]:
-    """The mean of first and last place, each among the real tokens."""
+    """Mean entropy of the first and last position, each among the real tokens."""
     found = entropies.of_choices(logits.transpose(1, 2), real[:, None]).mean(dim=-1)
     return found, entropies.uniform(found, real.sum(dim=-1))
 
@@ -196,7 +196,7 @@ def entropy(logits: "Tensor", real: "Tensor") -> tuple["Tensor", "Tensor"]:
 def predict(
     outputs: Sequence[Array], encoded: Encoded, examples: Sequence[Example], spec: TaskSpec
 ) -> list[dict[str, Any]]:
-    """The best span over all windows, or none where "not there" scores higher in every window."""
+    """The best span over all windows, or none if "no answer" scores higher in every window."""
     best: list[tuple[float, float, int, int]] = [(-np.inf, 0.0, -1, -1)] * len(examples)
     absent = np.full(len(examples), np.inf)
     for item, logits in enumerate(outputs):
@@ -244,5 +244,5 @@ def _logsumexp(values: Array) -> float:
 def trivial(
     train: Sequence[Example], examples: Sequence[Example], spec: TaskSpec
 ) -> list[dict[str, Any]]:
-    """No answer: right exactly where the context has none."""
+    """No answer: right exactly if the context has none."""
     return [{"answer": ""} for _ in examples]

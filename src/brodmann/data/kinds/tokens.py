@@ -1,9 +1,9 @@
-"""Token labelling: one tag a word (entities, parts of speech).
+"""Token labelling: one tag per word (entities, parts of speech).
 
 Words are joined by single spaces and tokenised as ordinary text, so that this task reads the same
-ids as a classification of the same text; pieces find their word by character place. The first piece
-of a word carries its tag. Long texts are read in overlapping windows, every word counting in the
-first window that has it. Loss: mean cross-entropy over the tagged words of an item.
+ids as a classification of the same text; pieces find their word by character position. The first
+piece of a word carries its tag. Long texts are read in overlapping windows; every word counts in
+the first window that has it. Loss: mean cross-entropy over the tagged words of an item.
 """
 
 from collections import Counter
@@ -56,13 +56,15 @@ def read(row: Mapping[str, Any], spec: TaskSpec, labelled: bool) -> Example:
         if odd or not is_text(str(word)):
             raise InputError(f"tokens: expected words, found {word!r:.60}")
     example: Example = {"tokens": [str(word) for word in words]}
-    if "spans" in row:  # the words' places in the raw text that was asked about
+    if "spans" in row:  # the words' positions in the raw text to predict for
         example["spans"] = row["spans"]
         example["text"] = row["text"]
     if labelled:
         tags = [scalar_label(tag, "tags") for tag in listed(row["tags"], "tags", None)]
         if len(tags) != len(words):
-            raise InputError(f"{len(words)} tokens but {len(tags)} tags, expected equally many")
+            raise InputError(
+                f"{len(words)} tokens but {len(tags)} tags, expected one tag per token"
+            )
         example["tags"] = tags
         if spec.tag_scheme:
             example["tags"] = to_bio([tag_name(tag, spec) for tag in tags], spec.tag_scheme)
@@ -70,7 +72,7 @@ def read(row: Mapping[str, Any], spec: TaskSpec, labelled: bool) -> Example:
 
 
 def tag_name(tag: Any, spec: TaskSpec) -> str:
-    """A tag as a name, where the data gives its number among the task's labels."""
+    """A tag as a name, if the data gives its index among the task's labels."""
     if spec.labels is None or label_name(tag) in spec.labels:
         return label_name(tag)
     return spec.labels[label_index(tag, spec)]
@@ -102,7 +104,7 @@ def target(example: Example, spec: TaskSpec) -> Example:
 
 
 def strata(examples: Sequence[Example], spec: TaskSpec) -> list[Any]:
-    """Whether anything is marked: enough to give both sides examples of each sort."""
+    """Whether anything is tagged: enough to give both sides examples of each sort."""
     return [any(tag not in ("O", 0, "0") for tag in example["tags"]) for example in examples]
 
 
@@ -157,8 +159,8 @@ def _encode_few(
             seen = 0
         offsets = np.array(windows["offset_mapping"][row])
         real = (np.array(windows["special_tokens_mask"][row]) == 0) & (offsets[:, 1] > 0)
-        # A piece belongs to the word that holds its last character (byte-level pieces may begin
-        # with the space before).
+        # A piece belongs to the word that contains its last character (byte-level pieces may begin
+        # with the preceding space).
         word = np.searchsorted(ends[index], offsets[:, 1] - 1, side="right")
         first = real & (word >= seen) & (word < len(ends[index]))
         first[1:] &= ~(real[:-1] & (word[1:] == word[:-1]))
@@ -176,12 +178,12 @@ def _encode_few(
 
 
 def token_text(example: Example) -> str:
-    """The text the encoder reads: the raw one that was asked about, or the words joined."""
+    """The text that the encoder reads: the raw text to predict for, or the words joined."""
     return str(example["text"]) if "spans" in example else " ".join(example["tokens"])
 
 
 def loss(logits: "Tensor", labels: dict[str, "Tensor"], spec: TaskSpec) -> "Tensor":
-    """`logits` is (item, token, tag)."""
+    """Mean cross-entropy over tagged words; `logits` is (item, token, tag)."""
     from torch.nn import functional
 
     tags = labels["tags"]
@@ -194,7 +196,7 @@ def loss(logits: "Tensor", labels: dict[str, "Tensor"], spec: TaskSpec) -> "Tens
 
 
 def entropy(logits: "Tensor", real: "Tensor") -> tuple["Tensor", "Tensor"]:
-    """The mean over the real tokens."""
+    """Mean entropy over the real tokens."""
     each = entropies.of_choices(logits) * real
     found = each.sum(dim=-1) / real.sum(dim=-1).clamp(min=1)
     return found, entropies.uniform(found, logits.shape[-1])
@@ -203,7 +205,7 @@ def entropy(logits: "Tensor", real: "Tensor") -> tuple["Tensor", "Tensor"]:
 def predict(
     outputs: Sequence[Array], encoded: Encoded, examples: Sequence[Example], spec: TaskSpec
 ) -> list[dict[str, Any]]:
-    # A word that makes no piece (a lone control character) is outside any entity.
+    # A word without any piece (a lone control character) is outside any entity.
     outside = "O" if "O" in spec.label_list else spec.label_list[0]
     tags = [[outside] * len(example["tokens"]) for example in examples]
     scores = [[1.0] * len(example["tokens"]) for example in examples]
@@ -245,7 +247,7 @@ def _named(tags: list[str], scores: list[float], example: Example) -> list[dict[
 def trivial(
     train: Sequence[Example], examples: Sequence[Example], spec: TaskSpec
 ) -> list[dict[str, Any]]:
-    """The commonest tag for every word (for entities: none)."""
+    """The most common tag for every word (for entities: none)."""
     counts: Counter[int] = Counter(_all_tags(train))
     tag = spec.label_list[counts.most_common(1)[0][0]]
     return [{"tags": [tag] * len(example["tokens"])} for example in examples]

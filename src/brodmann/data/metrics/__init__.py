@@ -1,21 +1,21 @@
-"""Every metric once: what each example adds to it, and the score of any resample.
+"""Metrics: the contribution of each example, and the score of any resample.
 
 A `Metric` is two functions. `addends` turns predictions into an array (unit, addend); a unit is
-what is drawn as a whole: one example or, where examples come in sets, one set. `resampled` turns
+drawn as a whole: one example or, if examples come in sets, one set. `resampled` turns
 that array and weights (resample, unit), the number of times each unit was drawn, into one score per
-resample. The score of all examples is that of the resample which holds each unit once, so a score
-and its interval cannot follow different formulas.
+resample. The score of all examples is that of the resample with each unit once, so a score and its
+interval cannot follow different formulas.
 
 A metric takes one of three forms:
 
 - `mean`: the weighted mean of one number per unit, or of right answers per question;
 - `of_counts`: a formula of sums of whole numbers (positives, cells of a confusion matrix);
-- `redrawn`: a formula of the drawn examples themselves, for what is not a sum over examples (ranks)
-  or loses its digits in sums (correlations of nearly constant predictions).
+- `redrawn`: a formula of the drawn examples themselves, for metrics that are not sums over examples
+  (ranks) or lose precision in sums (correlations of nearly constant predictions).
 
 Scores are fractions. A metric with nothing to measure (constant predictions, no entity on either
 side) is 0: nothing was shown. Every module of this package holds one family of metrics; `METRICS`
-in the file of a kind names those that judge its tasks.
+in the file of a kind lists those of its tasks.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -48,7 +48,7 @@ class Metric:
     defined: Callable[[TaskSpec], bool] = _always  # whether a task has what it needs
     lower_is_better: bool = False
     lowest: float = 0.0  # the lower end of its range; the upper end is 1
-    proportion: bool = False  # a single addend says whether the unit is right: 1 or 0
+    proportion: bool = False  # a single addend, 1 if the unit is right, else 0
 
     def outcomes(
         self, predictions: Sequence[Prediction], examples: Sequence[Example], spec: TaskSpec
@@ -67,10 +67,10 @@ class Metric:
 
 
 def mean(values: Array, weights: Array) -> Array:
-    """The mean of one column; of two columns, the total of the first over that of the second."""
+    """The mean of one column; for two columns, the total of the first over that of the second."""
     if values.shape[1] == 2:
         return divided(*(weights @ values).T)
-    # Not a matrix product: its rounding depends on how many resamples it takes at once.
+    # Not a matrix product: its rounding depends on the number of resamples.
     return divided((weights * values[:, 0]).sum(axis=1), weights.sum(axis=1))
 
 
@@ -80,7 +80,7 @@ def of_counts(formula: Callable[[Array], Array]) -> Resampled:
 
 
 def redrawn(formula: Callable[[Array, Array], float]) -> Resampled:
-    """`formula` of the two columns of the drawn examples, one resample after the other."""
+    """`formula` of the two columns of the drawn examples, one resample at a time."""
 
     def resampled(values: Array, weights: Array) -> Array:
         draws = (np.repeat(values.T, row.astype(int), axis=1) for row in weights)
@@ -90,6 +90,6 @@ def redrawn(formula: Callable[[Array, Array], float]) -> Resampled:
 
 
 def divided(above: Array, below: Array) -> Array:
-    """The quotient, or 0 where the divisor is 0."""
+    """The quotient, or 0 if the divisor is 0."""
     zeros = np.zeros_like(above, dtype=float)
     return np.asarray(np.divide(above, below, out=zeros, where=below > 0))

@@ -28,13 +28,13 @@ def has_sets(spec: TaskSpec) -> bool:
 def _labels(
     predictions: Sequence[Prediction], examples: Sequence[Example], spec: TaskSpec
 ) -> tuple[Array, Array]:
-    """The true and the predicted labels, as places among the task's labels."""
+    """The true and the predicted labels, as indices among the task's labels."""
     guess = np.array([spec.label_places[prediction["label"]] for prediction in predictions])
     return np.array([example["label"] for example in examples]), guess
 
 
 def _per_set(rows: Array, examples: Sequence[Example], spec: TaskSpec) -> Array:
-    """One row per set, the sum of its examples; without sets the rows as they are."""
+    """One row per set, the sum of its examples; without sets, the rows unchanged."""
     if not has_sets(spec):
         return rows
     names, place = np.unique([str(example["set"]) for example in examples], return_inverse=True)
@@ -44,7 +44,7 @@ def _per_set(rows: Array, examples: Sequence[Example], spec: TaskSpec) -> Array:
 
 
 def _right(predictions: Sequence[Prediction], examples: Sequence[Example], spec: TaskSpec) -> Array:
-    """Whether an example is right; of a set, how many are and how many there are."""
+    """Whether an example is right; for a set, the numbers of right and of all examples."""
     truth, guess = _labels(predictions, examples, spec)
     if not has_sets(spec):
         return np.asarray(truth == guess)[:, None]

@@ -28,7 +28,7 @@ def _tags(
 
 
 def _right(predictions: Sequence[Prediction], examples: Sequence[Example], spec: TaskSpec) -> Array:
-    """How many words are right, and how many there are."""
+    """Numbers of right words and of all words."""
     rows = _tags(predictions, examples, spec)
     return np.array(
         [
@@ -55,7 +55,7 @@ def _positives(
 def _entity_counts(
     predictions: Sequence[Prediction], examples: Sequence[Example], spec: TaskSpec
 ) -> Array:
-    """How many entities are right, how many were predicted, and how many there are."""
+    """True positives, predicted positives, actual positives of entities."""
     rows = _tags(predictions, examples, spec)
     pairs = ((set(entities(truth)), set(entities(guess))) for truth, guess in rows)
     return np.array([[len(t & g), len(g), len(t)] for t, g in pairs])

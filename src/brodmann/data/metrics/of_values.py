@@ -3,7 +3,7 @@ r"""Metrics of predicted numbers: the correlations of Spearman and Pearson, $R^2
 $$R^2 = 1 - \frac{\sum (y - \hat y)^2}{\sum (y - \bar y)^2}$$
 
 where $y$ is the truth and $\hat y$ the prediction. Spearman's correlation is Pearson's of the
-ranks, which change with every draw: each resample is ranked anew.
+ranks, which change with every draw: each resample is ranked again.
 """
 
 from collections.abc import Sequence
@@ -43,13 +43,13 @@ def _spearman(truth: Array, guess: Array) -> float:
 def _pearson(truth: Array, guess: Array) -> float:
     if not _varied(truth, guess):
         return 0.0
-    with np.errstate(invalid="ignore", over="ignore"):  # of a prediction that is infinite
+    with np.errstate(invalid="ignore", over="ignore"):  # for infinite predictions
         found = float(_standard(truth) @ _standard(guess))
     return min(max(found, -1.0), 1.0) if np.isfinite(found) else 0.0
 
 
 def _standard(values: Array) -> Array:
-    """The values around 0 and of length 1; first scaled, so that no square leaves the range."""
+    """The values centred and scaled to length 1; scaled first, so that no square overflows."""
     centred = values - values.mean()
     largest = np.abs(centred).max()
     return np.asarray(centred / (largest * np.sqrt(((centred / largest) ** 2).sum())))

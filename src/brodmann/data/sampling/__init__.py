@@ -1,1 +1,1 @@
-"""The order of training: which examples make the next batch."""
+"""The order of training: which examples form the next batch."""

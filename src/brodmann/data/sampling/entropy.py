@@ -1,4 +1,4 @@
-"""Entropy of an answer: of one choice among several, or of several yes-or-no questions."""
+"""Entropy of an answer: of one choice among several, or of several yes-or-no answers."""
 
 import math
 from typing import TYPE_CHECKING
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 
 def of_choices(logits: "Tensor", real: "Tensor | None" = None) -> "Tensor":
-    """H of softmax over the last dimension; choices that are not real have no part in it."""
+    """H of softmax over the last dimension; choices that are not real are ignored."""
     if real is not None:
         logits = logits.masked_fill(~real, float("-inf"))
     logs = logits.log_softmax(dim=-1)
@@ -24,7 +24,7 @@ def of_yes_or_no(logits: "Tensor") -> "Tensor":
 
 
 def uniform(like: "Tensor", choices: "int | Tensor") -> "Tensor":
-    """H' = log C, one an item."""
+    """H' = log C, one per item."""
     import torch
 
     if isinstance(choices, int):

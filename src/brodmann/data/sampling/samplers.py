@@ -1,4 +1,4 @@
-r"""Which task the next batch comes from: probabilities from the sizes of the training sets.
+r"""Choose the task of the next batch: probabilities from the sizes of the training sets.
 
 $N_i$ training examples of task $i$, $T$ tasks, epoch $e$ of $E$:
 
@@ -54,11 +54,11 @@ def annealed(sizes: Array, epoch: int, epochs: int) -> Array:
 
 @dataclass(frozen=True)
 class Sampler:
-    """What makes the stream of batches, and what others ask about it."""
+    """A function that makes the stream of batches, and facts about it."""
 
     stream: type[BatchStream] = BatchStream
-    weights: Callable[..., Array] | None = None  # of sizes, epoch, epochs
-    by_example: bool = False  # asks for feedback, and mixes the tasks of a batch
+    weights: Callable[..., Array] | None = None  # from sizes, epoch, epochs
+    by_example: bool = False  # needs feedback from the model, and mixes tasks in a batch
     check: Callable[..., None] | None = None  # raises for wrong values of its parameters
 
     def parameter_names(self) -> list[str]:
@@ -101,7 +101,7 @@ def _probabilities(
 def task_probabilities(
     kind: str, sizes: Sequence[int], epoch: int = 1, epochs: int = 1, **parameters: Any
 ) -> Array:
-    """p over the tasks in `epoch` (counted from 1).
+    """Probabilities of the tasks in `epoch` (counted from 1).
 
     >>> task_probabilities("sqrt", [100, 400]).round(3).tolist()
     [0.333, 0.667]

@@ -1,7 +1,7 @@
 """The order of training: one stream of batches from seed, sizes, lengths and progress.
 
-Every process computes the same stream and takes its share of each batch, so no process has to ask
-another. The state is a few integers; everything else is drawn again from the seed.
+Every process computes the same stream and takes its share of each batch, so that processes need not
+communicate. The state is a few integers; everything else is drawn again from the seed.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,12 +13,12 @@ import numpy as np
 from brodmann.files import Array
 
 Entropies = tuple[Array, Array] | None  # (H, H') of a task's candidates; None: it has none
-# How unsure the model is now of candidates, task by task: what a sampler may ask for.
+# The model's current uncertainty about candidates, task by task, which a sampler may ask for.
 Feedback = Callable[[Sequence[Array]], Sequence[Entropies]]
 Probabilities = Callable[[Sequence[int], int, int], Array]  # (sizes, epoch, epochs) → p of tasks
 
-# Batches that are sorted by length together: large enough that rows of a batch are of nearly one
-# length, small enough that the order stays random.
+# Batches sorted by length together: enough that rows of a batch have similar length, few enough
+# that the order stays random.
 BUCKET_BATCHES = 50
 
 
@@ -31,12 +31,12 @@ class Draw:
 
 
 def no_feedback(candidates: Sequence[Array]) -> Sequence[Entropies]:
-    """For samplers that never ask."""
+    """Feedback for samplers that never ask for it."""
     raise NotImplementedError("this stream has no model to ask")
 
 
 class BatchStream:
-    """`next(feedback)` gives the batches, here each from one task that `probabilities` draws.
+    """`next(feedback)` yields batches, here each from one task that `probabilities` draws.
 
     An epoch has the same number of batches under every sampler.
     """
@@ -77,7 +77,7 @@ class BatchStream:
         self._order, self._walks = None, [None] * len(self.lengths)
 
     def next(self, feedback: Feedback = no_feedback) -> Draw:
-        """The next batch; `feedback` is for samplers that choose by what the model knows."""
+        """The next batch; `feedback` is for samplers that choose by the model's uncertainty."""
         epoch, place = divmod(self.drawn, self.batches_per_epoch)
         if self._order is None or self._order[0] != epoch:
             self._order = (epoch, self._task_order(epoch))
@@ -86,7 +86,7 @@ class BatchStream:
         return Draw({task: self.take(task)}, epoch + 1)
 
     def take(self, task: int) -> Array:
-        """The next batch of a task's walk; an empty walk is walked anew in another order."""
+        """The next batch of a task's pass; after the last, a new pass starts in another order."""
         if self.places[task] == self.batches[task]:
             self.passes[task] += 1
             self.places[task] = 0
@@ -98,7 +98,7 @@ class BatchStream:
         return items
 
     def log_facts(self, names: Sequence[str]) -> dict[str, Any]:
-        """The share of each task's examples given so far, and of all of them together."""
+        """Share of each task's examples used so far, and of all of them together."""
         counts = [self._given(task) for task in range(len(self.lengths))]
         sizes = [len(items) for items in self.lengths]
         shares = (count / size for count, size in zip(counts, sizes, strict=True))
@@ -108,7 +108,7 @@ class BatchStream:
         }
 
     def _given(self, task: int) -> int:
-        """Number of distinct examples of a task in the batches given so far."""
+        """Number of distinct examples of a task in the batches so far."""
         if self.passes[task] or not self.places[task]:
             return len(self.lengths[task]) if self.passes[task] else 0
         walk = self._walks[task] or (0, self._walk(task, 0))
@@ -128,11 +128,11 @@ class BatchStream:
         return np.random.default_rng([self.seed, 1, epoch])
 
     def _walk(self, task: int, number: int) -> list[Array]:
-        """One pass over a task's items: shuffled, bucketed by length, the batches shuffled."""
+        """One pass over a task's items: shuffled, bucketed by length, with the batches shuffled."""
         generator = np.random.default_rng([self.seed, 2, task, number])
         items = generator.permutation(len(self.lengths[task]))
         if self.bucketing:
-            # At least four chunks a pass: with one, every pass would make the same batches.
+            # At least four chunks per pass: with one, every pass would make the same batches.
             together = max(1, min(BUCKET_BATCHES, self.batches[task] // 4))
             chunk = together * self.batch_size
             for start in range(0, len(items), chunk):

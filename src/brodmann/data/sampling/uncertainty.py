@@ -1,17 +1,17 @@
-r"""`uncertainty`: of the candidates of all tasks, train on those the model is least sure about.
+r"""`uncertainty`: train on those candidates of all tasks that the model is least sure about.
 
-Every step, $b$ candidates of each of the $T$ tasks go through the model as it is; the $b$ most
-uncertain of the $b \cdot T$ make the batch. With $H(x)$ the entropy of the answer and $H'(x)$ that
+In every step, $b$ candidates of each of the $T$ tasks are read by the current model; the $b$ most
+uncertain of the $b \cdot T$ form the batch. With $H(x)$ the entropy of the answer and $H'(x)$ that
 of a uniform one (the logarithm of the number of choices), $u = H / H'$ and
 
 $$U(x_i) = u(x_i)\, \frac{\bar u_i}{\max_t \bar u_t} \quad (\text{`published`}), \qquad
   U(x_i) = \frac{H(x_i)}{\hat H\, H'(x_i)},\ \hat H = \max_t \bar H_t \quad (\text{`paper`})$$
 
 where a bar is the mean over a task's candidates. The paper's formula divides all candidates by the
-same $\hat H$, so it cannot favour uncertain tasks as its text says; the published code's can, and
-is the default. Regression has no entropy: such a task gets $\lfloor b/T \rfloor$ places (at least
-one; of a single place it takes turns with the others, so that nobody goes without). Where no task
-has one, what the division leaves over goes round.
+same $\hat H$, so it cannot favour uncertain tasks as its text says; that of the published code can,
+and is the default. Regression has no entropy: such a task gets $\lfloor b/T \rfloor$ slots (at
+least one; if there is a single slot, it takes turns with the others). If no task has an entropy,
+slots left over by the division are assigned in turn.
 
 Reference: Pilault et al. 2021, "Conditionally Adaptive Multi-Task Learning", §2.2, Algorithm 1.
 """
@@ -45,7 +45,7 @@ def uncertainties(found: Sequence[Entropies], formula: str = "published") -> lis
 
 
 def share_of_uniform(one: tuple[Array, Array]) -> Array:
-    """u = H / H'; 0 where there is nothing to choose."""
+    """u = H / H'; 0 if there is nothing to choose."""
     return np.divide(one[0], one[1], where=one[1] > 0, out=np.zeros(len(one[0])))
 
 
@@ -56,11 +56,11 @@ def chosen(
     formula: str = "published",
     turn: int = 0,
 ) -> list[Array]:
-    """Places among each task's candidates that make the batch; ties go to earlier candidates.
+    """Indices among each task's candidates that form the batch; ties go to earlier candidates.
 
-    Those without an entropy are taken from all over the candidates, from another place every
-    `turn`. They never take the last place from the others, unless there is one
-    place in all: then they take turns with them.
+    Tasks without an entropy take candidates spread over all of them, starting elsewhere every
+    `turn`. They never take the last slot from the others, unless there is only one slot: then they
+    take turns.
     """
     tasks = len(found)
     scores = uncertainties(found, formula)
@@ -93,7 +93,7 @@ def chosen(
 def _quotas(
     order: Sequence[int], counts: Sequence[int], quota: int, room: int, *, fill: bool
 ) -> dict[int, int]:
-    """Places of the tasks without an entropy; with `fill`, one more in turn until all are given."""
+    """Slots of the tasks without an entropy; with `fill`, one more in turn until all are used."""
     takes: dict[int, int] = {}
     for task in order:
         takes[task] = min(quota, counts[task], room)
@@ -107,7 +107,7 @@ def _quotas(
 
 
 def in_order(shares: Sequence[Sequence[Entropies]], candidates: Sequence[Array]) -> list[Entropies]:
-    """What several processes found on every world-th candidate, in the candidates' order."""
+    """Join what processes found on every world-th candidate, in the candidates' order."""
     world = len(shares)
     found: list[Entropies] = []
     for task, items in enumerate(candidates):
@@ -131,10 +131,10 @@ def check_formula(formula: Any = "published") -> None:
 
 
 class UncertaintyStream(BatchStream):
-    """Candidates of every task, and what became of them.
+    """Candidates of every task, and the choice among them.
 
-    They are drawn at random whatever `bucketing` says: the most uncertain of a few examples of one
-    length would be a choice among texts that are alike.
+    They are drawn at random whatever `bucketing` says: otherwise the most uncertain would be chosen
+    among texts of the same length.
     """
 
     def __init__(
@@ -157,7 +157,7 @@ class UncertaintyStream(BatchStream):
         return [self.take(task) for task in range(len(self.lengths))]
 
     def choose(self, items: Sequence[Array], found: Sequence[Entropies]) -> list[Array]:
-        """The items that make the batch, task by task."""
+        """The items that form the batch, task by task."""
         counts = [len(own) for own in items]
         places = chosen(found, counts, self.batch_size, self.formula, turn=self.drawn)
         picked = [own[at] for own, at in zip(items, places, strict=True)]
@@ -171,7 +171,7 @@ class UncertaintyStream(BatchStream):
 
     def log_facts(self, names: Sequence[str]) -> dict[str, Any]:
         """Mean u of each task's candidates since the last line; the share of each task's data used,
-        and of all of them (distinct examples / all)."""
+        and of all data (distinct examples / all)."""
         facts = {
             "entropy": {
                 name: total / number

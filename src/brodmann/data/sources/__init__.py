@@ -1,1 +1,1 @@
-"""Where rows come from: files, tables in memory, the hub, named datasets."""
+"""Sources of rows: files, tables in memory, the hub, named datasets."""

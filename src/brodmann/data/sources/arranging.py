@@ -1,4 +1,4 @@
-"""Arrange: splits by our own names, in the shape that the task's kind reads, and labelled."""
+"""Arrange: rename splits, convert them to the shape of the task's kind, and keep labelled ones."""
 
 from collections.abc import Mapping
 
@@ -11,9 +11,9 @@ from brodmann.errors import InputError
 def arrange(
     tables: Tables, request: Request, name: str, splits: Mapping[str, str], notes: list[str]
 ) -> tuple[Tables, list[str]]:
-    """The labelled splits by our names, and the names of those that are not used.
+    """The labelled splits by our names, and the names of unused splits.
 
-    `splits` are the catalogue's names for them, `name` is what notes call the task.
+    `splits` are the catalogue's names for them; `name` is the task's name in notes.
     """
     description = request.description
     tables, unused = _by_our_names(tables, description.splits, splits, name)
@@ -30,7 +30,7 @@ def arrange(
 
 
 def with_train(tables: Tables, unused: list[str], name: str, notes: list[str]) -> Tables:
-    """Evaluation data alone is divided: its validation split, or the only one there is."""
+    """Divide evaluation data if there is no training split: validation, or the only split."""
     if "train" in tables:
         return tables
     if len(tables) == 1 or "validation" in tables:
@@ -41,14 +41,14 @@ def with_train(tables: Tables, unused: list[str], name: str, notes: list[str]) -
 
 
 def divided_split(tables: Tables, name: str, notes: list[str]) -> str:
-    """The split that is divided where there is none to train on, and a note about it."""
+    """The split to divide if there is none to train on; adds a note about it."""
     source = "validation" if "validation" in tables else next(iter(tables))
     notes.append(f"{name}: no training split: {source} is divided into training and validation")
     return source
 
 
 def order(split: str) -> tuple[int, str]:
-    """train, validation, validation_…, test, test_…"""
+    """Sort key: train, validation, validation_…, test, test_…"""
     return SPLITS.index(split.partition("_")[0]), split
 
 
@@ -58,9 +58,9 @@ def _by_our_names(
     known: Mapping[str, str],
     name: str,
 ) -> tuple[Tables, list[str]]:
-    """Splits under our names, and those that nobody asked for.
+    """Splits by our names, and those that were not asked for.
 
-    `asked` is what the user wrote, so all of it must be there; `known` is the catalogue's.
+    `asked` is what the user wrote, so all of it must exist; `known` is the catalogue's.
     """
     for split, theirs in (asked or {}).items():
         if theirs not in tables:
@@ -69,20 +69,20 @@ def _by_our_names(
                 f"{', '.join(tables)}"
             )
     if asked and len(set(asked.values())) < len(asked):
-        raise InputError(f"task '{name}': splits: one split cannot be two of ours")
+        raise InputError(f"task '{name}': splits: one split cannot be used twice")
     splits = {**known, **(asked or {})}
     ours = {s: t for s, t in tables.items() if s in SPLITS and s not in splits.values()}
     ours |= {split: tables[theirs] for split, theirs in splits.items() if theirs in tables}
     if not ours:
         if len(tables) > 1:
             raise InputError(f"task '{name}': no split called 'train', found {', '.join(tables)}")
-        return {"train": next(iter(tables.values()))}, []  # one split, whatever it is called
+        return {"train": next(iter(tables.values()))}, []  # one split, whatever its name
     used = {split for split in tables if split in ours or split in splits.values()}
     return ours, [split for split in tables if split not in used]
 
 
 def _shape_rows(table: Table, shape: str, name: str, notes: list[str]) -> Table:
-    """The rows in the shape of the task's kind, without those that do not fit it."""
+    """Convert rows to the shape of the task's kind; leave out those that do not fit."""
     rows, kept = [], []
     for index, row in enumerate(table.rows):
         try:
@@ -101,5 +101,5 @@ def _shape_rows(table: Table, shape: str, name: str, notes: list[str]) -> Table:
 
 
 def _is_hidden(table: Table, column: str) -> bool:
-    """The hub writes -1 (or nothing) for every label of a test set whose labels are kept back."""
+    """Whether labels are withheld: the hub writes -1 (or nothing) for every label of such a set."""
     return all(row.get(column) in (-1, None, []) for row in table.rows)

@@ -1,8 +1,8 @@
-"""Datasets whose rows are not yet one of our kinds, put into it the way their authors define them.
+"""Convert rows of special datasets to one of our kinds, as the datasets' authors define them.
 
-A shape takes one row with the dataset's own fields and returns one with the kind's columns (under
-the roles' own names), or None for a row that the kind cannot express; how many those were is
-reported. What holds the answer may be missing: unlabelled rows have the same shape.
+A shape takes one row with the dataset's own fields and returns one with the kind's columns (named
+by role), or None for a row that the kind cannot express; the number of those is reported. The
+answer may be missing: unlabelled rows have the same shape.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ PLACEHOLDER = "@placeholder"
 
 
 class MissingFieldError(InputError):
-    """The row is no raw row of the dataset; it may be in the task's own columns already."""
+    """The row is not a raw row of the dataset; it may already be in the task's own columns."""
 
 
 def text_of(row: Row, field: str, *, empty: bool = False) -> str:
@@ -48,22 +48,22 @@ def table_of(row: Row, field: str) -> Row:
 
 
 def wic(row: Row) -> Row:
-    """Words in context: the word stands between asterisks in both sentences."""
+    """Words in context: the word is put between asterisks in both sentences."""
     texts = []
     for place in ("1", "2"):
         sentence = text_of(row, f"sentence{place}")
         start, end = number_of(row, f"start{place}"), number_of(row, f"end{place}")
         if not 0 <= start < end <= len(sentence):
-            raise InputError(f"start{place} = {start}, end{place} = {end}: not in its sentence")
+            raise InputError(f"start{place} = {start}, end{place} = {end}: outside its sentence")
         texts.append(f"{sentence[:start]}* {sentence[start:end]} *{sentence[end:]}")
     return {**row, "text": texts[0], "text_pair": texts[1]}
 
 
 def wsc(row: Row) -> Row:
-    """Winograd schemas: the noun phrase stands between asterisks, the pronoun between hashes.
+    """Winograd schemas: the noun phrase is put between asterisks, the pronoun between hashes.
 
-    Places are counted in words; where the words there are others (the published file has such a
-    row), the nearest place that has them counts.
+    Positions count words; if other words are there (the published file has such a row), the nearest
+    position with the right words counts.
     """
     words = text_of(row, "text").split()
     marks: list[tuple[int, int, str]] = []
@@ -89,7 +89,7 @@ def _nearest(words: list[str], span: list[str], index: int) -> int | None:
 
 
 def _bare(word: str) -> str:
-    """Without punctuation around it, case and a possessive: "Emma's," is "emma"."""
+    """The word without surrounding punctuation, case and possessive: "Emma's," is "emma"."""
     return word.strip(".,;:!?\"'()`").casefold().removesuffix("'s")
 
 
@@ -103,7 +103,7 @@ def copa(row: Row) -> Row:
 
 
 def multirc(row: Row) -> Row:
-    """One answer to judge a row; the answers to one question are scored together."""
+    """One answer to judge per row; the answers to one question are scored together."""
     new = {
         **row,
         "text": text_of(row, "paragraph"),
@@ -134,9 +134,9 @@ def record(row: Row) -> Row:
 
 
 def mrqa(row: Row) -> Row:
-    """Every place where an answer was detected, and the answers as they were given.
+    """Every position where an answer was detected, and the answers as they were given.
 
-    The hub counts the last character of an answer in.
+    On the hub, the end of an answer is its last character.
     """
     context = text_of(row, "context")
     if "detected_answers" not in row:
@@ -147,7 +147,7 @@ def mrqa(row: Row) -> Row:
         for start, end in zip(spans["start"], spans["end"], strict=True):
             if not 0 <= start <= end < len(context):
                 raise InputError(f"char_spans: {start} to {end} is not in the context")
-            texts.append(context[start : end + 1])  # as it stands there, whatever its case
+            texts.append(context[start : end + 1])  # as it is written there, whatever its case
             starts.append(start)
     if not texts:
         raise InputError("char_spans: no answer was detected")
@@ -156,7 +156,8 @@ def mrqa(row: Row) -> Row:
 
 
 def hotpot(row: Row) -> Row | None:
-    """All paragraphs under their titles, and the answer's first place, best in a supporting one.
+    """All paragraphs under their titles, and the answer's first position, if possible in a
+    supporting one.
 
     Left out: yes/no questions, and those whose answer is in no paragraph.
     """
@@ -188,7 +189,7 @@ SHAPES: dict[str, Callable[[Row], Row | None]] = {
     "mrqa": mrqa,
     "hotpot": hotpot,
 }
-# Columns beyond those that its kind needs, which a shape always makes.
+# Columns beyond those its kind needs that a shape always creates.
 MAKES = {
     "wic": ("text_pair",),
     "multirc": ("text_pair", "set"),
@@ -198,7 +199,7 @@ MAKES = {
 
 
 def shaped(row: Row, shape: str) -> Row | None:
-    """The row in that shape; a field that is missing or of another type is named."""
+    """The row in that shape; InputError names a field that is missing or of another type."""
     try:
         return SHAPES[shape](row)
     except KeyError as error:

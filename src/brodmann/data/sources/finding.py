@@ -1,7 +1,7 @@
-"""Find: where a task's rows are, before any of them is read.
+"""Find the location of a task's rows, before any of them is read.
 
-Four answers: what the description names itself, the built-in generator, a folder of the data
-directory, or the hub. A union of languages has one answer per language.
+There are four kinds: sources that the description names, the built-in generator, a folder of the
+data directory, or the hub. A union of languages has one location per language.
 """
 
 from collections.abc import Mapping
@@ -18,10 +18,10 @@ from brodmann.errors import InputError
 
 @dataclass(frozen=True)
 class Given:
-    """What the description names itself: by "data", "hub" or split, a path, an id or the rows."""
+    """Sources that the description names: by "data", "hub" or split, a path, an id or the rows."""
 
     places: Mapping[str, Any]
-    entry: Entry | None  # the named dataset whose form they have
+    entry: Entry | None  # the named dataset whose format they have
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class InFolder:
     entry: Entry
     language: str
     folder: Path
-    train_folder: Path | None  # another dataset's, whose training split this one may borrow
+    train_folder: Path | None  # of another dataset whose training split is used
 
 
 @dataclass(frozen=True)
@@ -50,14 +50,14 @@ class OnHub:
 
     entry: Entry
     language: str
-    missing: Path | None  # the folder that was looked for first
+    missing: Path | None  # the folder that was tried first
 
 
 Source = Given | Generated | InFolder | OnHub
 
 
 def find(request: Request, base: Path, seed: int) -> dict[str, Source]:
-    """Where the rows of each language are; most tasks have one language."""
+    """Locations of the rows by language; most tasks have one language."""
     description = request.description
     if description.use is None:
         return {"": _given(description, None, base)}
@@ -66,7 +66,7 @@ def find(request: Request, base: Path, seed: int) -> dict[str, Source]:
         raise InputError(
             f"task '{request.name}': a union of languages takes no 'data', 'train' or 'hub'"
         )
-    if description.has_files:  # the named dataset's form, from elsewhere
+    if description.has_files:  # the named dataset's format, from elsewhere
         return {languages[0]: _given(description, entry, base)}
     if entry.generated:
         return {code: Generated(entry, code, description.limit, seed) for code in languages}

@@ -1,4 +1,4 @@
-"""Rows of the built-in tasks, written when they are asked for."""
+"""Rows of the built-in tasks, generated when needed."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from brodmann.data.catalogue import BUILTIN_SIZES
 from brodmann.data.sources.table import Table, Tables
 from brodmann.errors import InputError
 
-MOST_GENERATED = 100_000  # a split, which takes up to 20 seconds
+MOST_GENERATED = 100_000  # per split, which takes up to 20 seconds
 
 
 def generate(name: str, language: str, limit: int | dict[Any, int] | None, seed: int) -> Tables:

@@ -1,7 +1,7 @@
-"""Datasets of the Hugging Face hub: loaded, taken from its cache, or written into a folder.
+"""Datasets of the Hugging Face hub: load them, read the cache, or write them to a folder.
 
-`datasets` runs no loading scripts any more, so an id must hold Parquet (or JSON, CSV) files, or be
-asked for at the revision where the hub keeps its own Parquet copy, `refs/convert/parquet`.
+`datasets` no longer runs loading scripts, so an id must have Parquet (or JSON, CSV) files, or be
+requested at the revision where the hub keeps its own Parquet copy, `refs/convert/parquet`.
 """
 
 import contextlib
@@ -18,11 +18,11 @@ from brodmann.data.sources.table import Table, Tables, from_datasets
 from brodmann.errors import InputError
 from brodmann.files import whole_folder, write_bytes
 
-PATIENCE = 5.0  # seconds until the hub must have answered that it is there
+PATIENCE = 5.0  # seconds to wait for a sign of life from the hub
 
 
 def read_hub(identifier: str, configuration: str | None, revision: str | None = None) -> Tables:
-    """A dataset of the hub, or what the hub's cache on this machine holds of it."""
+    """Read a dataset of the hub, or its copy in the hub's cache on this machine."""
     import datasets
 
     source = f"hub:{identifier}" + (f"/{configuration}" if configuration else "")
@@ -44,29 +44,29 @@ def read_hub(identifier: str, configuration: str | None, revision: str | None = 
 
 @contextlib.contextmanager
 def offline_hint() -> Iterator[None]:
-    """Add to a complaint about the hub how to work without it."""
+    """Add to an error about the hub how to work without it."""
     try:
         yield
     except InputError as error:
         raise InputError(
-            f"{error}; to work offline, write it once where the hub is in reach with `brodmann "
-            "tasks --fetch NAME --to DIR`, or with datasets' save_to_disk, and give the folder"
+            f"{error}; to work offline, write it once on a machine with access, with `brodmann "
+            "tasks --fetch NAME --to DIR`, or with datasets' save_to_disk, and use that folder"
         ) from error
 
 
 @contextlib.contextmanager
 def without_waiting() -> Iterator[None]:
-    """Use what the hub's cache holds where the hub is out of reach.
+    """Use the hub's cache if the hub cannot be reached.
 
-    Its client tries again for half a minute before it gives up, with a line for every attempt: one
-    short question tells beforehand whether there is anybody to ask.
+    Its client retries for half a minute before it gives up, with a line for every attempt: one
+    short request shows beforehand whether the hub answers.
     """
     from huggingface_hub import constants
 
     if constants.HF_HUB_OFFLINE or _is_in_reach(constants.ENDPOINT):
         yield
         return
-    # `datasets` has a switch of its own, which matters only where it is loaded.
+    # `datasets` has its own switch, which matters only if it is loaded.
     switches = [constants, *([sys.modules["datasets"].config] if "datasets" in sys.modules else [])]
     with contextlib.ExitStack() as stack:
         for switch in switches:
@@ -80,14 +80,14 @@ def _is_in_reach(address: str) -> bool:
 
     try:
         get_session().head(address, timeout=PATIENCE)
-    except Exception:  # whatever kept it from answering: no name, no route, a proxy, a time-out
+    except Exception:  # whatever the reason: no name, no route, a proxy, a time-out
         return False
     return True
 
 
 @contextlib.contextmanager
 def _quiet_client() -> Iterator[None]:
-    """The hub's client logs every attempt; what matters comes back as one error."""
+    """Silence the hub's client, which logs every attempt; the final error is reported."""
     logger = logging.getLogger("huggingface_hub")
     level = logger.level
     logger.setLevel(logging.CRITICAL)
@@ -98,7 +98,7 @@ def _quiet_client() -> Iterator[None]:
 
 
 def _cached_snapshot(identifier: str, revision: str | None) -> Path | None:
-    """The files that an earlier download has left, without asking the hub."""
+    """The files that an earlier download left, found without asking the hub."""
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
@@ -114,7 +114,7 @@ def _cached_snapshot(identifier: str, revision: str | None) -> Path | None:
 def hub_tables(entry: Entry, language: str, read_hub: Callable[..., Tables] = read_hub) -> Tables:
     """The dataset's splits on the hub, with the training split of `train_of` or `translated`.
 
-    `read_hub` may remember what it has read: six tasks of MRQA are one dataset.
+    `read_hub` may cache what it has read: six tasks of MRQA are one dataset.
     """
     assert entry.hub is not None
     config = entry.hub_config and entry.hub_config.format(language=language)
@@ -140,7 +140,7 @@ def _split_of(tables: Mapping[str, Table], split: str, source: str) -> Table:
 
 
 def only_rows(tables: Mapping[str, Table], values: Mapping[str, str]) -> Tables:
-    """Rows with these values, and the splits that have some; all where the column is missing."""
+    """Rows with these values, and the splits that have some; all rows if the column is missing."""
     kept = dict(tables)
     for column, value in values.items():
         for split, table in tables.items():
@@ -162,7 +162,7 @@ def fetch(
         raise InputError(f"{entry.name}: nothing to fetch: {text}")
     folder = entry.folder_in(to, language)
     tables = hub_tables(entry, language)
-    with whole_folder(folder) as temporary:  # half a dataset would look like a whole one
+    with whole_folder(folder) as temporary:  # half a dataset would look complete
         for split, table in tables.items():
             lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in table.rows)
             packed = gzip.compress(lines.encode(), mtime=0)  # the same rows, the same bytes

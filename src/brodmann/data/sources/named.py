@@ -1,4 +1,4 @@
-"""Datasets of the catalogue, from the folder they were put into or from the hub."""
+"""Datasets of the catalogue, from their folder or from the hub."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,15 +18,17 @@ FEWER = "fewer rows than the official set"
 def read_dataset(
     source: InFolder | OnHub, name: str, store: TableStore, notes: list[str]
 ) -> Tables:
-    """A dataset of the catalogue by its own split names."""
+    """Read a dataset of the catalogue, by its own split names."""
     if isinstance(source, InFolder):
         return _read_in_folder(source, name, store, notes)
     if source.missing is None:
         return _read_hub(source, store)
-    missing = f"task '{name}': {source.missing}: no such folder (data_dir says where to look)"
+    missing = (
+        f"task '{name}': {source.missing}: no such folder (set data_dir to the folder of datasets)"
+    )
     if source.entry.hub is None:
         raise InputError(
-            f"{missing}, and no copy on the hub is known: put <split>.jsonl.gz files there"
+            f"{missing}, and no copy on the hub is known: put <split>.jsonl.gz files into it"
         )
     try:
         return _read_hub(source, store)
@@ -61,14 +63,14 @@ def _read_hub(source: OnHub, store: TableStore) -> Tables:
 
 
 def wanted_splits(splits: Mapping[str, str]) -> tuple[str, ...]:
-    """Splits that are read from a folder, by our names or those that stand for them there."""
+    """Splits to read from a folder, by our names or the dataset's."""
     return (*SPLITS, *splits.values())
 
 
 def fewer_than_official(
     entry: Entry, language: str, tables: Mapping[str, Table], name: str
 ) -> list[str]:
-    """A note on the splits that have fewer rows than the official ones; none if all are whole."""
+    """A note on splits with fewer rows than the official ones; none if all are complete."""
     official = {**entry.sizes, "train": entry.train_size(language) or 0}
     fewer = [
         f"{split} {len(table.rows):,} of {official[split]:,}"
@@ -79,7 +81,7 @@ def fewer_than_official(
 
 
 def raw_split(entry: Entry, split: str, base: Path) -> tuple[Entry, Table]:
-    """One split as it is, unlabelled or not, and the entry whose columns it has."""
+    """One split unchanged, labelled or not, and the entry whose columns it has."""
     language = entry.languages[0]
     entry = catalogue.substitute(entry, language, base) or entry
     folder = entry.folder_in(base, language)
@@ -93,7 +95,7 @@ def raw_split(entry: Entry, split: str, base: Path) -> tuple[Entry, Table]:
             tables = hub_tables(entry, language)
     except InputError as error:
         raise InputError(
-            f"{folder}: no such folder (--data-dir says where to look), and {error}"
+            f"{folder}: no such folder (set --data-dir to the folder of datasets), and {error}"
         ) from error
     if split not in tables:
         raise InputError(f"hub:{entry.hub}: no split '{split}', found {', '.join(tables)}")

@@ -1,4 +1,4 @@
-"""Rows from files and folders, each row knowing where it stands.
+"""Read rows from files and folders, each with its position.
 
 CSV, TSV and JSON Lines are read here, not by `datasets`, which hides the number of a broken line.
 """
@@ -47,9 +47,9 @@ def read_file(path: Path, encoding: str = "utf-8") -> Table:
 
 
 def read_folder(path: Path, encoding: str = "utf-8", wanted: Collection[str] = ()) -> Tables:
-    """A folder of `<split>.<ending>` files, or one that `datasets` saved.
+    """Read a folder of `<split>.<ending>` files, or one that `datasets` saved.
 
-    Where some of the `wanted` splits are there, only those files are read; others are empty.
+    If some of the `wanted` splits exist, only those files are read; others stay empty.
     """
     if (path / "dataset_dict.json").is_file() or (path / "dataset_info.json").is_file():
         return _read_saved(path)
@@ -121,7 +121,7 @@ def _decoded(path: Path, encoding: str) -> str:
             f"{path} line {line}: not {encoding} text (byte 0x{content[error.start]:02x}): "
             "save the file as UTF-8 or set 'encoding'"
         ) from None
-    except UnicodeError as error:  # codecs that are no encodings of text files
+    except UnicodeError as error:  # codecs that are not text encodings
         raise InputError(
             f"{path}: cannot be read as {encoding} ({error}): save the file as UTF-8 or set "
             "'encoding'"
@@ -131,7 +131,7 @@ def _decoded(path: Path, encoding: str) -> str:
 
 
 def _unpacked(content: bytes, path: Path) -> bytes:
-    """What a gzip file holds; one that would fill the memory with next to nothing is refused."""
+    """Unpack a gzip file; one that would fill the memory from next to nothing is rejected."""
     found = bytearray()
     try:
         with gzip.open(io.BytesIO(content)) as file:
@@ -143,12 +143,12 @@ def _unpacked(content: bytes, path: Path) -> bytes:
                         "of texts"
                     )
     except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"{path}: not a whole gzip file ({error})") from None
+        raise InputError(f"{path}: not a complete gzip file ({error})") from None
     return bytes(found)
 
 
 def _csv_rows(text: str, path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    csv.field_size_limit(2**31 - 1)  # the default refuses a text of 131,072 characters
+    csv.field_size_limit(2**31 - 1)  # the default rejects texts of 131,072 characters
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     header: list[str] | None = None
     line = 1
@@ -175,7 +175,7 @@ def _csv_rows(text: str, path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _tsv_rows(text: str, path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Tab-separated values have no quoting by their definition: a quote is a character."""
+    """Rows of tab-separated values, which have no quoting: a quote is a character."""
     header: list[str] | None = None
     for number, line in enumerate(io.StringIO(text, newline=None), start=1):
         fields = line.rstrip("\n").split("\t")
@@ -209,9 +209,9 @@ def _json_rows(text: str, path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         except json.JSONDecodeError as error:
             raise InputError(
                 f"{path} line {number}: broken JSON ({error.msg} at column {error.colno}): "
-                "expected one JSON object a line"
+                "expected one JSON object per line"
             ) from None
-        except (ValueError, RecursionError) as error:  # a number or a nesting beyond all measure
+        except (ValueError, RecursionError) as error:  # a number too large or nesting too deep
             raise InputError(f"{path} line {number}: broken JSON ({error})") from None
         if not isinstance(row, dict):
             raise InputError(
@@ -221,7 +221,7 @@ def _json_rows(text: str, path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _json_array(text: str, path: Path) -> Table:
-    """A whole file that is one JSON list of objects; rows are counted, not lines."""
+    """Rows of a file that is one JSON list of objects; rows are counted, not lines."""
     try:
         rows = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -233,7 +233,7 @@ def _checked_header(fields: list[str], path: Path) -> list[str]:
     names = [name.strip() for name in fields]
     twice = next((name for name, count in Counter(names).items() if count > 1), None)
     if twice is not None:
-        raise InputError(f"{path} line 1: the column '{twice}' stands twice in the first line")
+        raise InputError(f"{path} line 1: the column '{twice}' occurs twice in the first line")
     if len(names) == 1 and any(c in names[0] for c in ";\t|"):
         raise InputError(
             f"{path} line 1: one column '{names[0]}': a .csv file has commas between its columns, "

@@ -1,4 +1,4 @@
-"""Read: the rows of a task from where they were found, each with its file and line."""
+"""Read the rows of a task from their location, each with its file and line."""
 
 from collections.abc import Mapping
 
@@ -17,7 +17,7 @@ from brodmann.errors import InputError
 def read(
     sources: Mapping[str, Source], request: Request, store: TableStore
 ) -> tuple[Tables, list[str]]:
-    """The task's labelled splits, and what the user should know about them."""
+    """The task's labelled splits, and notes for the user."""
     notes: list[str] = []
     if len(sources) > 1:
         parts = {
@@ -38,7 +38,7 @@ def _read_one(
     *,
     alone: bool = False,
 ) -> Tables:
-    """One language by our split names; one that is not `alone` may lack a training split."""
+    """Read one language by our split names; one that is not `alone` may lack a training split."""
     if isinstance(source, Generated):
         return generate(source.entry.name, source.language, source.limit, source.seed)
     tables = (
@@ -56,7 +56,7 @@ def _read_one(
 
 
 def _read_given(source: Given, request: Request, store: TableStore) -> Tables:
-    """What the description names, of a named dataset only the rows that belong to it."""
+    """Read the sources that the description names; of a named dataset, only its own rows."""
     if "hub" in source.places:
         with offline_hint():
             return store.hub(*source.places["hub"])
@@ -70,7 +70,7 @@ def _read_given(source: Given, request: Request, store: TableStore) -> Tables:
         found = store.given(place, f"{request.name}.{key}", encoding, ())
         if len(found) > 1:
             raise InputError(
-                f"{place}: holds several splits ({', '.join(found)}): give the folder as 'data', "
+                f"{place}: contains several splits ({', '.join(found)}): set the folder as 'data', "
                 f"or one of its files as '{key}'"
             )
         tables[key] = next(iter(found.values()))

@@ -1,4 +1,4 @@
-"""Tables by where they were read: every file, folder, dataset of the hub or object once."""
+"""Tables by source: every file, folder, hub dataset or object is read once."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +11,7 @@ from brodmann.files import digest
 
 
 class TableStore:
-    """What was read so far. Tasks over one file get the same table, so they divide it alike."""
+    """Tables read so far. Tasks over one file get the same table, so they divide it equally."""
 
     def __init__(self) -> None:
         self._tables: dict[str, Tables] = {}

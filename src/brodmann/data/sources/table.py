@@ -1,4 +1,4 @@
-"""Rows that know where they stand; tables of what Python holds already."""
+"""Rows that know their position; tables from objects in memory."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -13,15 +13,15 @@ SPLITS: tuple[str, ...] = get_args(Split)
 
 @dataclass
 class Table:
-    """The rows of one split; `lines[i]` is where row i stands in `source`."""
+    """The rows of one split; `lines[i]` is the position of row i in `source`."""
 
     source: str
     rows: list[dict[str, Any]]
     lines: Sequence[Any]  # numbers; for rows from several files, whole descriptions
     counted: str = "row"  # what `lines` counts: "line" of a text file, "row" elsewhere
     label_names: dict[str, list[str]] = field(default_factory=dict)  # as the dataset states them
-    root: "Table | None" = None  # the table that was read, where this is a part or a form of it
-    # What was read: equal for a table and its parts, and when the same file is read again.
+    root: "Table | None" = None  # the original table, if this is a part or another form of it
+    # Identity of the data: equal for a table and its parts, and if the same file is read again.
     identity: object = field(default_factory=object, compare=False, repr=False)
 
     def where(self, index: int) -> str:
@@ -30,7 +30,7 @@ class Table:
         return f"{self.source} {self.counted} {self.lines[index]}"
 
     def rows_of(self, kept: Sequence[int], rows: "list[dict[str, Any]] | None" = None) -> "Table":
-        """Some of the rows, or a new form of them, which remember where they came from."""
+        """Some of the rows, or a new form of them, which keep their positions."""
         return replace(
             self,
             rows=[self.rows[i] for i in kept] if rows is None else rows,
@@ -66,7 +66,7 @@ def from_memory(source: Any, name: str) -> Table:
                 raise InputError(
                     f"{name} row {index + 1}: expected a dict of columns, "
                     f"found {type(record).__name__}"
-                    + (" (one file a split)" if isinstance(record, str) else "")
+                    + (" (one file per split)" if isinstance(record, str) else "")
                 )
     else:
         raise InputError(
@@ -93,7 +93,7 @@ def from_datasets(loaded: Any, source: str) -> Tables:
                 names[column] = list(inner.names)
         rows = dataset.to_list()
         if not rows:
-            continue  # hub sets often carry an empty or unlabelled split; the others are enough
+            continue  # hub sets often have an empty or unlabelled split; the others suffice
         tables[str(split)] = Table(f"{source}/{split}", rows, range(1, len(rows) + 1), "row", names)
     if not tables:
         raise InputError(f"{source}: every split is empty")
@@ -101,12 +101,12 @@ def from_datasets(loaded: Any, source: str) -> Tables:
 
 
 def is_frame(source: Any) -> bool:
-    """A pandas DataFrame, without importing pandas."""
+    """Whether it is a pandas DataFrame, without importing pandas."""
     return hasattr(source, "to_dict") and hasattr(source, "columns")
 
 
 def plain(value: Any) -> Any:
-    """numpy's scalars and arrays as Python's own; NaN, NaT and NA are missing, not a text 'nan'."""
+    """Convert numpy scalars and arrays to Python's; NaN, NaT and NA are missing, not 'nan'."""
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, float) and math.isnan(value):

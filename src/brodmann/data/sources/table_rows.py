@@ -1,4 +1,4 @@
-"""Check: the rows of a table, by role, as examples of a task; every complaint names its row."""
+"""Check the rows of a table, by role, as examples of a task; every error names its row."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class Split:
 
 
 def check_rows(table: Table, spec: TaskSpec, request: Request, notes: list[str]) -> Split:
-    """The examples of one split, without the unlabelled ones if these may be skipped."""
+    """The examples of one split, without unlabelled ones if these may be skipped."""
     kind = request.kind
     _check_columns(table, spec)
     split = Split(table, [], [])
@@ -75,7 +75,7 @@ def _check_columns(table: Table, spec: TaskSpec) -> None:
 
 
 def _add_languages(split: Split) -> None:
-    """In a union of languages every example knows its own, and the row it is a translation of."""
+    """In a union of languages, record each example's language and the row it translates."""
     if split.table.counted:
         return
     for example, row in zip(split.examples, split.rows, strict=True):
@@ -84,16 +84,16 @@ def _add_languages(split: Split) -> None:
 
 
 def _check_whole_characters(value: Any, role: str) -> None:
-    """JSON can hold half of a surrogate pair, which no file and no tokenizer takes."""
+    """Raise InputError for half of a surrogate pair, which JSON allows but no tokenizer."""
     if isinstance(value, str) and not is_text(value):
-        raise InputError(f"{role}: holds half a character (a lone surrogate): {value!r:.60}")
+        raise InputError(f"{role}: contains half a character (a lone surrogate): {value!r:.60}")
     if isinstance(value, list | tuple):
         for inner in value:
             _check_whole_characters(inner, role)
 
 
 def _missing(value: Any, spec: TaskSpec) -> bool:
-    """No label. An empty answer (span) and an empty list of labels (multilabel) are answers."""
+    """Whether a label is missing. An empty answer (span) or list of labels is not."""
     if value is None:
         return spec.kind != "span"
     if value == [] and spec.kind in ("tokens", "choice"):
@@ -118,5 +118,5 @@ def _cell(row: Mapping[str, Any], column: str | list[str], role: str) -> Any:
         return values
     missing = next((c for c, v in zip(column, values, strict=True) if not isinstance(v, str)), None)
     if missing is not None:
-        return row.get(missing)  # the kind's own reader says what is wrong with it
+        return row.get(missing)  # the kind's reader reports what is wrong with it
     return " ".join(value for value in values if value)

@@ -1,7 +1,7 @@
-"""Several languages of a dataset as one task, each also judged by itself (`validation_es`).
+"""Several languages of a dataset as one task, each also evaluated separately (`validation_es`).
 
 Rows with the same number may be translations of each other, so evaluation data of one language is
-never trained on while another has training data; where none has, the same rows are held out.
+never trained on while another has training data; if none has, the same rows are held out in all.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from brodmann.data.sources.table import Table, Tables
 
 
 def unite(parts: Mapping[str, Tables], name: str, notes: list[str]) -> Tables:
-    """The splits of all languages, `parts` by language, with a note on what is only judged."""
+    """Join the splits of all languages, and note languages that are only evaluated."""
     merged: Tables = {}
     for split in sorted({s for tables in parts.values() for s in tables}, key=order):
         having = {code: tables[split] for code, tables in parts.items() if split in tables}
@@ -22,7 +22,7 @@ def unite(parts: Mapping[str, Tables], name: str, notes: list[str]) -> Tables:
             merged |= {f"{split}_{code}": _joined({code: t}) for code, t in having.items()}
         elif len(having) < len(parts):
             without = ", ".join(code for code in parts if code not in having)
-            notes.append(f"{name}: no training split in {without}: only judged there")
+            notes.append(f"{name}: no training split in {without}: only evaluated there")
     if "train" not in merged:
         source = divided_split(merged, name, notes)
         parallel = [{**row, "parallel": number} for number, row in _numbered(parts, source)]
@@ -32,7 +32,7 @@ def unite(parts: Mapping[str, Tables], name: str, notes: list[str]) -> Tables:
 
 
 def _numbered(parts: Mapping[str, Tables], split: str) -> list[tuple[int, dict[str, Any]]]:
-    """Rows of every language with their number in it, in the order of `_joined`."""
+    """Rows of every language with their index in it, in the order of `_joined`."""
     return [
         (number, {**row, "language": code})
         for code, tables in parts.items()
@@ -42,7 +42,7 @@ def _numbered(parts: Mapping[str, Tables], split: str) -> list[tuple[int, dict[s
 
 
 def _joined(tables: Mapping[str, Table]) -> Table:
-    """Tables of several languages one after the other; every row knows its own place."""
+    """Concatenate the tables of several languages; every row keeps its position."""
     rows = [{**row, "language": code} for code, table in tables.items() for row in table.rows]
     places = [table.where(i) for table in tables.values() for i in range(len(table.rows))]
     names = next(iter(tables.values())).label_names

@@ -1,7 +1,7 @@
-"""How alike tasks are: every way of measuring it, by name.
+"""Measures of how similar tasks are, by name.
 
-`RELATIONS` is the whole registration: one function `measure(inputs)` in a file, one line here. The
-command line, the stage, the report and the recipes read this dict and know no measure by name.
+To add one, write a function `measure(inputs)` in a file and register it in `RELATIONS`. The command
+line, the stage, the report and the recipes read this dict and know no measure by name.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -15,7 +15,7 @@ from brodmann.data.tasks import Task
 
 @dataclass(kw_only=True)
 class Inputs:
-    """What a measure may use; a model only where the relation is of a trained run."""
+    """Inputs of a measure; `model` is only set for relations of a trained run."""
 
     tasks: Sequence[Task]
     examples: int
@@ -25,7 +25,7 @@ class Inputs:
     model: Any = None  # MultiTaskModel
     sentences: Sequence[str] = ()
     voxels: Path | None = None
-    split: Callable[[str], Iterable[str]] | None = None  # a text into its words
+    split: Callable[[str], Iterable[str]] | None = None  # splits a text into words
     starts: Callable[[str, int], None] = field(default=lambda what, count: None)
     progress: Callable[[int], None] = field(default=lambda items: None)
 
@@ -40,13 +40,13 @@ class Relation:
 
     of: Literal["data", "trainings", "run", "two runs"]
     measure: str = ""  # "module:function" from `Inputs` to a document with a `matrix`
-    shows: str = ""  # in words, for the page
-    title: str = ""  # in tables; otherwise its name in capitals
-    file: str = "similarity.json"  # the document that keeps it, with others
-    alone: bool = False  # whether that document is its own
-    separate: bool = False  # compares encoders that belong to single tasks
-    sentences: bool = False  # on sentences, which may come from a corpus
-    voxels: bool = False  # needs measurements of brains
+    shows: str = ""  # description for the page
+    title: str = ""  # title in tables; default: the name in capitals
+    file: str = "similarity.json"  # the document it is stored in, with others
+    alone: bool = False  # whether it has that document to itself
+    separate: bool = False  # compares the encoders of single tasks
+    sentences: bool = False  # reads sentences, which may come from a corpus
+    voxels: bool = False  # needs brain measurements
 
     def run(self, inputs: Inputs) -> dict[str, Any]:
         module, _, name = self.measure.partition(":")
@@ -101,7 +101,7 @@ RELATIONS: dict[str, Relation] = {
 
 
 def names_of(*sources: str) -> list[str]:
-    """The relations measured on these sources."""
+    """Names of the relations measured on these sources."""
     return [name for name, relation in RELATIONS.items() if relation.of in sources]
 
 

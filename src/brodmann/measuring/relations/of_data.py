@@ -12,21 +12,21 @@ TEXT_COLUMNS = ("text", "text_pair", "question", "context", "tokens", "choices")
 
 
 def share_words(inputs: Inputs) -> dict[str, Any]:
-    """How much of each task's vocabulary the others have."""
+    """Share of each task's vocabulary that the others have."""
     split = inputs.split or words
     found = [vocabulary(training_texts(task), split) for task in inputs.tasks]
     return {"matrix": vocabulary_matrix(found)}
 
 
 def share_groups(inputs: Inputs) -> dict[str, Any]:
-    """Which tasks are declared to belong together."""
+    """Which tasks declare the same group."""
     if not any(task.spec.group for task in inputs.tasks):
-        raise InputError("no task names a group: give some (group = ...), or use --by words")
+        raise InputError("no task names a group: set some (group = ...), or use --by words")
     return {"matrix": group_matrix([task.spec.group for task in inputs.tasks])}
 
 
 def training_texts(task: Task) -> Iterable[str]:
-    """Every text of the training examples, one after the other."""
+    """Yield every text of the training examples."""
     for example in task.splits["train"]:
         for column in TEXT_COLUMNS:
             value = example.get(column)

@@ -1,4 +1,4 @@
-"""Relations inside a trained run: what the encoders make of texts."""
+"""Relations inside a trained run: how its encoders represent texts."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +14,7 @@ from brodmann.measuring.relations import Inputs
 
 
 def measure_covsim(inputs: Inputs) -> dict[str, Any]:
-    """How alike the covariances of texts are that reach the first layer."""
+    """Similarity of the covariances of texts at the first layer."""
     from brodmann.models.first_layer import first_layer_inputs
 
     received = [
@@ -46,7 +46,7 @@ def _compare_encoders(inputs: Inputs, measure: Callable[[Array, Array], float]) 
 
 
 def measure_cnm(inputs: Inputs) -> dict[str, Any]:
-    """How alike encoders predict what fMRI measured."""
+    """Similarity of how well encoders predict fMRI voxels."""
     assert inputs.voxels is not None
     measured, texts = read_voxels(inputs.voxels), read_sentences(inputs.voxels)
     found = _representations(inputs, texts)

@@ -1,1 +1,1 @@
-"""The pretrained network underneath: loading it, and finding its parts."""
+"""The pretrained network: loading it, and finding its parts."""

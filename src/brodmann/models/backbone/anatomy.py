@@ -1,7 +1,8 @@
-"""The inside of transformers' models: one record per family says where its parts are.
+"""The inside of transformers' models: one record per family lists the paths of its parts.
 
 Methods that reach inside (gates, importance, removal, freezing) are written once against that
-record. A family without one still trains and predicts; what needs its parts says how to add it.
+record. A family without one still trains and predicts; methods that need its parts raise an error
+that says how to add it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +23,7 @@ _QKV = {"query": "heads", "key": "heads", "value": "heads"}
 
 @dataclass(frozen=True)
 class Residual:
-    """In a layer that normalises after adding: what is added, and the norm of the sum."""
+    """The residual of a layer that normalises after adding: the added module and the norm."""
 
     added: str
     norm: str
@@ -30,14 +31,14 @@ class Residual:
 
 @dataclass(frozen=True)
 class Family:
-    """Paths from the bare model (what AutoModel returns) to its parts."""
+    """Paths from the bare model (as AutoModel returns it) to its parts."""
 
-    embeddings: tuple[str, ...]  # everything below the first layer
+    embeddings: tuple[str, ...]  # everything before the first layer
     layers: str  # the list of layers, from the input to the output
     attention: str  # in a layer: the module that holds the projections below
-    output: str  # in a layer: W^O, whose input is the heads' outputs side by side
-    projections: Mapping[str, str]  # in `attention`: what makes the heads, with its layout
-    counts: tuple[str, ...] = ()  # attributes of `attention`: heads, and their whole width
+    output: str  # in a layer: W^O, whose input is the concatenated outputs of the heads
+    projections: Mapping[str, str]  # in `attention`: the heads' projections, with their layouts
+    counts: tuple[str, ...] = ()  # attributes of `attention`: number of heads, total width
     shared_layers: bool = False  # ALBERT: one layer called again and again
     residuals: tuple[Residual, Residual] | None = None  # after attention, after the feed-forward
 
@@ -126,7 +127,7 @@ FAMILIES: dict[str, Family] = {
 
 
 def family_of(model: Any) -> Family:
-    """The record of the model's family, or an error that says how to add one."""
+    """The record of the model's family; InputError says how to add a missing one."""
     kind = model.config.model_type
     if kind not in FAMILIES:
         raise InputError(
@@ -140,14 +141,14 @@ def layers_of(model: Any) -> list[nn.Module]:
     family = family_of(model)
     if family.shared_layers:
         raise InputError(
-            f"{type(model).__name__}: its layers share one set of weights, so a share of them "
-            "cannot be treated apart"
+            f"{type(model).__name__}: its layers share one set of weights, so some of them "
+            "cannot be treated separately"
         )
     return list(model.get_submodule(family.layers))
 
 
 class AroundBackbones(nn.Module):
-    """A module that names the transformers models inside it: encoders, and models around them."""
+    """A module that lists the transformers models inside it: encoders, and models around them."""
 
     def paths(self) -> list[Any]:
         """Every transformers model inside, one per path; paths may share layers."""
@@ -164,7 +165,7 @@ def bare_models(module: Any) -> list[Any]:
     found: list[Any] = []
     seen: set[int] = set()
 
-    def walk(inner: nn.Module) -> None:  # not into a transformers model: what is inside is its own
+    def walk(inner: nn.Module) -> None:  # do not descend into a transformers model
         if id(inner) in seen:
             return
         seen.add(id(inner))
@@ -176,7 +177,7 @@ def bare_models(module: Any) -> list[Any]:
 
     walk(module)
     if not found:
-        raise InputError(f"{type(module).__name__}: holds no transformers model")
+        raise InputError(f"{type(module).__name__}: contains no transformers model")
     return [model.base_model for model in found]
 
 
@@ -193,7 +194,7 @@ def unwrapped(module: nn.Module) -> Any:
 
 @dataclass(frozen=True)
 class HeadSlot:
-    """One output projection and the layers it serves: one, or several where layers are shared."""
+    """One output projection and the layers it serves: several if layers share weights."""
 
     attention: nn.Module
     output: nn.Module
@@ -201,14 +202,14 @@ class HeadSlot:
 
 
 def head_shape(model: Any) -> tuple[int, int]:
-    """(layers, heads a layer) as the model was made; removed heads still count."""
+    """(layers, heads per layer) as the model was created; removed heads still count."""
     config = model.config
     inner = getattr(config, "inner_group_num", 1) if family_of(model).shared_layers else 1
     return int(config.num_hidden_layers) * inner, int(config.num_attention_heads)
 
 
 def head_slots(model: Any) -> list[HeadSlot]:
-    """Where the outputs of a bare model's heads meet their output projections."""
+    """The output projections of a bare model, where the outputs of its heads meet."""
     family = family_of(model)
     if family.shared_layers:
         return _shared_slots(model, family)
@@ -272,7 +273,7 @@ def residual_slots(model: Any, architecture: str) -> list[tuple[ResidualSlot, Re
     ]
 
 
-REMOVED = "removed_heads"  # in a configuration: layer (as text) → heads that were cut for good
+REMOVED = "removed_heads"  # in a configuration: layer (as text) → heads that were removed
 
 
 def removed_heads(config: Any) -> dict[int, list[int]]:

@@ -1,7 +1,7 @@
-"""Checks of model files that somebody else wrote: weights, tokenizer, configuration.
+"""Check model files from others: weights, tokenizer, configuration.
 
-Nothing in such files is ever run: every loader passes `trust_remote_code=False`, and attention code
-that a configuration wants to fetch from the hub is refused.
+Code in such files is never run: every loader passes `trust_remote_code=False`, and attention code
+that a configuration wants to fetch from the hub is rejected.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,8 +10,8 @@ from typing import Any
 from brodmann.errors import InputError, note
 from brodmann.text import listed
 
-NAMED = 3  # keys that a message lists before it counts the rest
-MAY_BE_NEW = ("pooler",)  # parts above the encoder: drawn anew where a checkpoint has none
+NAMED = 3  # a message lists this many keys and counts the rest
+MAY_BE_NEW = ("pooler",)  # parts above the encoder: random if a checkpoint has none
 NO_CODE = (
     "asks for Python code of its own (auto_map), which Brodmann never runs: use a model that "
     "transformers supports by itself"
@@ -19,12 +19,12 @@ NO_CODE = (
 
 
 def asks_for_code(error: Exception) -> bool:
-    """Whether transformers refused files that want their own Python code to be run."""
+    """Whether transformers rejected files that want their own Python code to be run."""
     return isinstance(error, ValueError) and "trust_remote_code" in str(error)
 
 
 def reason_of(error: Exception) -> str:
-    """One line about another library's error, with its type where the text alone says little."""
+    """One line about another library's error, with its type if the text alone says little."""
     text = " ".join(str(error).split())[:240]
     if isinstance(error, OSError | ValueError | ImportError | RuntimeError) and text:
         return text
@@ -32,7 +32,7 @@ def reason_of(error: Exception) -> str:
 
 
 def check_config(config: Any, name: str) -> None:
-    """Refuse what is not a text encoder or decoder, before any weights are read."""
+    """Raise InputError for anything but a text encoder or decoder, before weights are read."""
     from transformers import AutoModel
 
     if getattr(config, "is_encoder_decoder", False):
@@ -44,7 +44,7 @@ def check_config(config: Any, name: str) -> None:
     if "/" in attention:
         raise InputError(
             f"backbone '{name}': its config.json asks for attention code from the hub "
-            f"('{attention}'), which Brodmann never runs: remove 'attn_implementation' there"
+            f"('{attention}'), which Brodmann never runs: remove 'attn_implementation' from it"
         )
     if getattr(config, "num_hidden_layers", 1) < 1:
         raise InputError(
@@ -61,7 +61,7 @@ def check_config(config: Any, name: str) -> None:
 
 
 def check_weights(found: Mapping[str, Any], name: str) -> None:
-    """Refuse a checkpoint that leaves encoder weights random; report what is new or unused.
+    """Raise InputError if encoder weights would be random; note new or unused weights.
 
     `found` is what transformers returns for `output_loading_info=True`.
     """
@@ -81,7 +81,7 @@ def check_weights(found: Mapping[str, Any], name: str) -> None:
         raise InputError(
             f"backbone '{name}': the checkpoint lacks weights of the encoder "
             f"({listed(lacking, NAMED)}){others}: training would start from random "
-            "numbers there; give the weights that belong to this config.json"
+            "numbers; use the weights that belong to this config.json"
         )
     if missing:
         note(f"{name}: not in the checkpoint, drawn from the seed: {listed(missing, NAMED)}")
@@ -98,7 +98,7 @@ def _shape(sizes: Sequence[int]) -> str:
 
 
 def check_tokenizer(tokenizer: Any, model: Any, name: str) -> None:
-    """Refuse a tokenizer whose ids the model has no embeddings for, or that knows no word."""
+    """Raise InputError for a tokenizer without words, or with ids that have no embedding."""
     vocabulary = tokenizer.get_vocab()
     if set(vocabulary) <= set(tokenizer.all_special_tokens):
         raise InputError(

@@ -1,6 +1,6 @@
-"""Pretrained encoders and decoders: any that AutoModel loads, with their tokenizers.
+"""Load pretrained encoders and decoders: any that AutoModel loads, with their tokenizers.
 
-What is inside them is in `models/backbone/anatomy.py`.
+Their inner parts are described in `models/backbone/anatomy.py`.
 """
 
 import contextlib
@@ -41,7 +41,7 @@ class Backbone:
 def load_backbone(
     name: str, *, dropout: float | None = None, attention: str | None = None, seed: int = 0
 ) -> Backbone:
-    """`name` is a hub id, a folder, `builtin:minilm` or `builtin:tiny`; weights in float32.
+    """Load a hub id, a folder, `builtin:minilm` or `builtin:tiny`; weights are in float32.
 
     `dropout` sets every dropout of the model; `attention` is transformers' implementation name.
     Weights that the checkpoint lacks (a pooler, for example) are drawn from `seed`.
@@ -99,7 +99,7 @@ def _load_tokenizer(source: str, name: str) -> Any:
     try:
         return transformers.AutoTokenizer.from_pretrained(source, trust_remote_code=False)
     except OSError:
-        raise  # not there, or the hub is out of reach
+        raise  # it does not exist, or the hub cannot be reached
     except Exception as error:  # tokenizers raises bare ones
         if asks_for_code(error):
             raise
@@ -109,7 +109,7 @@ def _load_tokenizer(source: str, name: str) -> Any:
 
 
 def load_config(name: str) -> Any:
-    """The configuration of a backbone alone."""
+    """The configuration of a backbone, without its weights."""
     if name == "builtin:tiny":
         from brodmann.models.backbone.tiny import tiny_config
 
@@ -122,20 +122,20 @@ def load_config(name: str) -> Any:
 
 
 def check_backbone(name: str) -> None:
-    """Says what is wrong with a name, before any weights are read."""
+    """Raise InputError for a bad name, before any weights are read."""
     if name != "builtin:tiny":
         check_config(load_config(name), name)
 
 
 def _source(name: str) -> str:
-    """Where transformers finds it."""
+    """Where transformers finds the backbone."""
     if name.startswith("builtin:") and name not in BUILTIN:
-        raise InputError(f"unknown backbone '{name}', built in are {' and '.join(BUILTIN)}")
+        raise InputError(f"unknown backbone '{name}'; built in are {' and '.join(BUILTIN)}")
     return str(_minilm_folder()) if name == "builtin:minilm" else name
 
 
 def build_bare(config: Any, attention: str | None, seed: int) -> Any:
-    """The bare model of a configuration with random weights."""
+    """A bare model of a configuration with random weights."""
     import transformers
 
     options = {} if attention is None else {"attn_implementation": attention}
@@ -155,7 +155,7 @@ def prepare_tokenizer(tokenizer: Any, config: Any, name: str) -> None:
     if not tokenizer.is_fast:
         raise InputError(
             f"backbone '{name}': its tokenizer has no fast form (tokenizer.json), which is needed "
-            "to find characters and words again"
+            "to map tokens back to characters and words"
         )
     if tokenizer.pad_token is None:  # decoders are trained without one
         tokenizer.pad_token = tokenizer.eos_token or tokenizer.unk_token
@@ -164,11 +164,11 @@ def prepare_tokenizer(tokenizer: Any, config: Any, name: str) -> None:
 
 
 def longest_input(config: Any, tokenizer: Any) -> int:
-    """The longest sequence the backbone can read."""
+    """The longest sequence that the backbone can read."""
     limits = [tokenizer.model_max_length]
     positions = getattr(config, "max_position_embeddings", None)
     if positions is not None:
-        # RoBERTa and its like count positions from the padding id on.
+        # RoBERTa and similar families count positions from the padding id on.
         offset = config.pad_token_id + 1 if config.model_type in _OFFSET_POSITIONS else 0
         limits.append(positions - offset)
     return int(min(limits))
@@ -194,7 +194,7 @@ def set_dropout(config: Any, dropout: float | None) -> None:
 
 
 def freeze(model: Any, share: float | str) -> None:
-    """Stop training all of it (`"encoder"`), or the embeddings and the lowest `share` of layers."""
+    """Freeze all of it (`"encoder"`), or the embeddings and the lowest `share` of the layers."""
     if share == "encoder":
         model.requires_grad_(False)
         return
@@ -235,7 +235,7 @@ def _offline_explained(name: str) -> Iterator[None]:
             yield
     except BrodmannError:
         raise
-    except Exception as error:  # transformers, tokenizers and safetensors have no error in common
+    except Exception as error:  # transformers, tokenizers and safetensors share no error class
         reason = reason_of(error)
         if asks_for_code(error):
             raise InputError(f"backbone '{name}': {NO_CODE}") from error
@@ -255,13 +255,13 @@ def _offline_explained(name: str) -> Iterator[None]:
             raise InputError(f"backbone '{name}': not a model folder ({reason})") from error
         raise InputError(
             f"backbone '{name}' could not be loaded from the hub: {reason} "
-            "To work offline give a folder, or builtin:minilm"
+            "To work offline, use a folder or builtin:minilm"
         ) from error
 
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """transformers reports new weights and progress on every load; we say what matters."""
+    """Silence transformers, which reports new weights and progress on every load."""
     from transformers.utils import logging
 
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()

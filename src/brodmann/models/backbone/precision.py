@@ -1,7 +1,7 @@
 """Number formats: weights stay in float32; bf16 computes products in bfloat16.
 
-A processor without instructions for it computes bf16 several times slower than float32, so `auto`
-is bf16 where it is fast and float32 elsewhere.
+A CPU without bf16 instructions computes bf16 several times slower than float32, so `auto` is bf16
+where it is fast and float32 elsewhere.
 """
 
 import contextlib
@@ -13,7 +13,9 @@ import torch
 from brodmann.errors import InputError, did_you_mean
 from brodmann.models.model_settings import PRECISIONS
 
-SLOW_BF16 = 'this processor has no bf16 of its own: precision = "auto" or "float32" is faster here'
+SLOW_BF16 = (
+    'this processor has no bf16 instructions: precision = "auto" or "float32" is faster here'
+)
 
 
 def autocast(device: torch.device, precision: str) -> contextlib.AbstractContextManager[Any]:
@@ -28,7 +30,7 @@ def check_precision(precision: str) -> None:
 
 
 def computed_in(precision: str, device: torch.device | None = None) -> str:
-    """What `auto` means on a device, or on the one that would train here."""
+    """What `auto` means on a device, by default the one that training would use."""
     check_precision(precision)
     if precision != "auto":
         return precision
@@ -41,7 +43,7 @@ def default_device() -> torch.device:
 
 @cache
 def fast_bf16(device: torch.device) -> bool:
-    """Whether the device has instructions of its own for bfloat16."""
+    """Whether the device has native bfloat16 instructions."""
     if device.type == "cuda":
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     if device.type != "cpu":

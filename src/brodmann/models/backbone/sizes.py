@@ -1,4 +1,4 @@
-"""The shapes of the papers' backbones, and how many parameters an architecture has on one.
+"""Shapes of the papers' backbones, and the number of parameters of an architecture on one.
 
 Counted on models without weights (torch's meta device), so that nothing is downloaded and a large
 model takes no memory.
@@ -21,7 +21,7 @@ ROBERTA = {"vocab_size": 50265, "max_position_embeddings": 514, "type_vocab_size
 DEBERTA = {"vocab_size": 128100, "type_vocab_size": 0, "relative_attention": True,
            "position_buckets": 256, "norm_rel_ebd": "layer_norm", "share_att_key": True,
            "pos_att_type": ["p2c", "c2p"], "position_biased_input": False}  # fmt: skip
-KNOWN: dict[str, tuple[str, dict[str, Any]]] = {  # name → (model type, what differs)
+KNOWN: dict[str, tuple[str, dict[str, Any]]] = {  # name → (model type, settings that differ)
     "bert-base-uncased": ("bert", BERT),
     "bert-large-uncased": ("bert", LARGE),
     "bert-base-multilingual-uncased": ("bert", {**BERT, "vocab_size": 105879}),
@@ -37,7 +37,7 @@ KNOWN: dict[str, tuple[str, dict[str, Any]]] = {  # name → (model type, what d
 
 @dataclass(frozen=True)
 class Shape:
-    """Of one backbone."""
+    """The shape of one backbone."""
 
     config: Any  # transformers'
     layers: int
@@ -47,7 +47,7 @@ class Shape:
 
     @property
     def matrices(self) -> int:
-        """Parameters of all layers that a token is multiplied with."""
+        """Number of layer parameters that a token is multiplied with."""
         return self.layers * (4 * self.width**2 + 2 * self.width * self.inner)
 
     @classmethod
@@ -95,7 +95,7 @@ def _counted(
     tasks: tuple[tuple[str, str, str | None], ...],
     max_length: int,
 ) -> tuple[int, int, int]:
-    """(all, active, of the backbone); many cells of a grid have the same shape."""
+    """(all, active, backbone) parameters, cached: many cells of a grid have the same shape."""
     import torch
     import transformers
 
@@ -114,6 +114,6 @@ def _counted(
     activated = encoder.activated_parameters()
     if activated is not None:
         return total, activated, backbone
-    # What is a task's own is used by that task alone.
+    # A task's own parameters are used by that task alone.
     own = sum(p.numel() for name, _, _ in tasks for p in encoder.task_parameters(name))
     return total, total - own + own // len(tasks), backbone

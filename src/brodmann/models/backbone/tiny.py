@@ -1,4 +1,4 @@
-"""`builtin:tiny`: a small random encoder with its own tokenizer, for tests and the impatient.
+"""`builtin:tiny`: a small random encoder with its own tokenizer, for tests and quick trials.
 
 Its vocabulary is the built-in suite's words, with single characters for everything else, so it
 needs no file and reads any text.

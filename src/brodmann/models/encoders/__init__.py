@@ -1,8 +1,8 @@
-"""Architectures by name, and what the rest of the program may rely on in each.
+"""Architectures by name, and the capabilities that the rest of the program relies on.
 
-`ARCHITECTURES` is the whole registration: one file with `build`, one line here. The line states
-what callers ask about an architecture without building it, so that no other module compares names.
-`Encoder` is what `build(backbone, specs, max_length, **parameters)` returns.
+To add one, write a file with `build` and register it in `ARCHITECTURES`. The entry states what
+callers need to know about an architecture without building it, so that no other module compares
+names. `Encoder` is what `build(backbone, specs, max_length, **parameters)` returns.
 """
 
 import inspect
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class Encoder(Protocol):
     """A module (`nn.Module`) that turns the rows of a batch into states, task by task."""
 
-    PARTS: ClassVar[dict[str, str]]  # prefix of parameter names → part with a rate of its own
+    PARTS: ClassVar[dict[str, str]]  # prefix of parameter names → part with its own learning rate
     RATES: ClassVar[dict[str, float]]  # part → multiple of the common learning rate
 
     def __call__(self, inputs: "dict[str, Tensor]", parts: "Sequence[Part]") -> list[Any]:
@@ -39,31 +39,31 @@ class Encoder(Protocol):
         """The parameters that belong to this task alone."""
 
     def add_task(self, name: str, like: str) -> None:
-        """Make room for a new task that starts like another one, or at random."""
+        """Add parameters for a new task, copied from another one or random."""
 
     def describe(self, given: dict[str, Any] | None) -> dict[str, Any] | None:
-        """The parameters that build the same encoder again, defaults and draws included."""
+        """The parameters that build the same encoder again, including defaults and random draws."""
 
     def activated_parameters(self) -> int | None:
-        """Number of parameters that one text goes through; None if that is not a smaller part."""
+        """Number of parameters that one text uses; None if it uses all of them."""
 
 
 @dataclass(frozen=True)
 class Architecture:
-    """Where an architecture is built, and its capabilities."""
+    """The module that builds an architecture, and its capabilities."""
 
-    module: str  # holds `build` and, where freezing differs, `backward_passes`
-    one_pass: bool = False  # all tasks see the same states: one reading answers several tasks
-    knows_tasks: bool = False  # one encoder that treats tasks differently: they can be exchanged
+    module: str  # with `build` and, if freezing differs, `backward_passes`
+    one_pass: bool = False  # all tasks see the same states: one pass answers several tasks
+    knows_tasks: bool = False  # one encoder that treats tasks differently: they can be swapped
     plain: bool = False  # a task's backbone alone is its whole encoder
-    separate: bool = False  # every task has an encoder of its own
+    separate: bool = False  # every task has its own encoder
     trains_heads: bool = True  # attention heads train, unless layers are frozen
     task_parts: bool = False  # parts belong to one task, so a new task can copy them
     takes_clusters: bool = False  # `clusters` groups the tasks
 
     @property
     def is_shared(self) -> bool:
-        """Whether all tasks use the very same encoder and nothing else."""
+        """Whether all tasks use exactly the same encoder and nothing else."""
         return self.plain and not self.separate
 
     def build(
@@ -81,7 +81,7 @@ class Architecture:
         if own is not None:
             return float(own(freeze, parameters))
         frozen = 1.0 if freeze == "encoder" else float(freeze)
-        return 2 * (1 - frozen)  # frozen layers at the bottom save both
+        return 2 * (1 - frozen)  # frozen layers at the bottom need neither
 
 
 ARCHITECTURES: dict[str, Architecture] = {
@@ -100,7 +100,7 @@ ARCHITECTURES: dict[str, Architecture] = {
 
 
 def architecture_of(name: Any) -> Architecture:
-    """The architecture of that name; results of an unknown one promise nothing."""
+    """The architecture with that name; an unknown one has no capabilities."""
     return ARCHITECTURES.get(name, Architecture(""))
 
 

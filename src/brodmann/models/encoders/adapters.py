@@ -1,10 +1,10 @@
-r"""`adapters`: a frozen backbone, and for every task two small bottlenecks in every layer.
+r"""`adapters`: a frozen backbone, with two small bottlenecks per task in every layer.
 
 $$\mathrm{adapter}(x) = x + W^{up}\, \sigma(W^{down} x + b^{down}) + b^{up}$$
 
 after the attention and after the feed-forward block, each before its residual. $W^{up}$ starts near
-zero, so the model starts near the pretrained one. The layer norms train with all tasks; everything
-else of the backbone is frozen.
+zero, so the model starts near the pretrained one. The layer norms train with all tasks; the rest of
+the backbone is frozen.
 
 Reference: Houlsby et al. 2019, "Parameter-Efficient Transfer Learning for NLP", §2.
 """
@@ -44,7 +44,7 @@ class Adapter(nn.Module):
 
 
 class TaskAdapters(nn.Module):
-    """One task's: two a layer."""
+    """The adapters of one task: two per layer."""
 
     def __init__(self, size: int, small: int, layers: int) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ class AdaptersEncoder(TaskModulesEncoder):
     """A frozen backbone with adapters at both residuals of every layer."""
 
     PARTS: ClassVar[dict[str, str]] = {"modules_by_task.": "adapters"}
-    RATES: ClassVar[dict[str, float]] = {"adapters": 10.0}  # nothing else moves but norms
+    RATES: ClassVar[dict[str, float]] = {"adapters": 10.0}  # only norms move besides
 
     def __init__(self, backbone: Any, names: Sequence[str], small: int) -> None:
         slots = residual_slots(backbone, "adapters")
@@ -86,14 +86,14 @@ def _adapt(modules: nn.ModuleDict, place: int, _: nn.Module, __: Any, states: Te
 
 
 def backward_passes(freeze: float | str, parameters: Mapping[str, Any]) -> float:
-    """Only adapters and norms have gradients of weights; activations have theirs everywhere."""
+    """Only adapters and norms need gradients of weights; all activations need theirs."""
     return 1.0
 
 
 def build(
     backbone: Any, specs: Sequence[TaskSpec], max_length: int, *, size: int = 256
 ) -> AdaptersEncoder:
-    """`size` is the width of the bottlenecks."""
+    """Build the encoder; `size` is the width of the bottlenecks."""
     if isinstance(size, bool) or not isinstance(size, int) or size < 1:
         raise InputError(f"adapters: size = {size!r}: expected a number above 0")
     return AdaptersEncoder(backbone, [spec.name for spec in specs], size)

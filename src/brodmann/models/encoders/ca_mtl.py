@@ -1,22 +1,21 @@
-"""`ca_mtl`: one encoder, conditioned on the task in four places, half of its layers frozen.
+"""`ca_mtl`: one encoder, conditioned on the task in four places, with half of its layers frozen.
 
-Its modules, each with its equation, are in `models/encoders/conditional.py`; here they are put in
-their places. The backbone itself stays as transformers made it: hooks at its slots hand the states
-over.
+The modules, with their equations, are in `models/encoders/conditional.py`; this file puts them in
+place. The backbone itself stays as transformers built it: hooks at its slots pass the states on.
 
 - attention: a bias on the scores of every layer;
 - alignment: between the embeddings and the first layer;
-- norms: the output norms of the top half of the layers (`norms="both"`: attention norms too);
+- norms: the output norms of the top half of the layers (`norms="both"`: attention norms, too);
 - bottleneck: `"base"` inside the top layer, before its last residual; `"published"` after it, as
   in the published code, $CLN_2(a + CFF(CLN_1(a + FFN(a))))$ with $a$ the output of the attention
   block; `"large"` a skip stack along all layers, $c_j = CFF_j(h_j + c_{j-1})$, whose last is the
   encoder's output.
 
 With `bottleneck="none"` the model equals the pretrained one at the start. Embeddings and the lowest
-`frozen` share of layers do not train; whatever is conditional does.
+`frozen` share of layers do not train; all conditional modules do.
 
-Conditioning acts only where task embeddings differ. They start with a spread of their own
-(`spread`) and may learn at a rate of their own (`training.rates`). Two controls tell whether they
+Conditioning has an effect only if task embeddings differ. They start with their own spread
+(`spread`) and may have their own learning rate (`training.rates`). Two controls show whether they
 are used: scores with every task given another's (`models/controls.py`), and `embeddings="one"`, a
 single embedding for all tasks.
 
@@ -119,7 +118,7 @@ class ConditionedEncoder(SharedEncoder):
     def _add_bottlenecks(
         self, form: str, size: int, activation: str | None, layers: Any, top: Any
     ) -> None:
-        """`top` are the slots of the top layer: after its attention, and after all of it."""
+        """Add bottlenecks; `top` are the top layer's slots, after its attention and at its end."""
         attended, whole = top
         for place, layer in enumerate(layers) if form == "large" else ():
             narrow = ConditionalBottleneck(size, activation)
@@ -146,7 +145,7 @@ class ConditionedEncoder(SharedEncoder):
         return [states] if len(parts) == 1 else [rows_of(states, part.rows) for part in parts]
 
     def task_parameters(self, task: str) -> list[nn.Parameter]:
-        """What is this task's alone."""
+        """The parameters that belong to this task alone."""
         key = module_key(task)
         own = [] if self.embedding.one else [self.embedding.rows[key]]
         if self.alignment is not None and key in self.alignment.matrices:
@@ -154,7 +153,7 @@ class ConditionedEncoder(SharedEncoder):
         return own
 
     def add_task(self, name: str, like: str) -> None:
-        """One more row of the task embedding: another task's, or drawn anew."""
+        """Add a row to the task embedding: a copy of another task's, or a random one."""
         rows, key = self.embedding.rows, module_key(like)
         if self.embedding.one:
             new = rows["all"]
@@ -193,7 +192,7 @@ def _add_bias(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The task's bias joins the layer's mask: none, boolean (SDPA) or additive (eager)."""
+    """Add the task's bias to the layer's mask: none, boolean (SDPA) or additive (eager)."""
     z, context = conditioned()
     states = args[0] if args else kwargs["hidden_states"]
     mask = args[1] if len(args) > 1 else kwargs.get("attention_mask")
@@ -250,7 +249,7 @@ def _skip(
     __: Any,
     output: Any,
 ) -> Any:
-    """One storey of the skip stack; under its own name, since checkpoints compute layers again."""
+    """One level of the skip stack, stored by place because checkpointing recomputes layers."""
     z, context = conditioned()
     states = output[0] if isinstance(output, tuple) else output
     below = context.kept.get(("skip", place - 1))
@@ -282,7 +281,7 @@ def build(
     spread: float = EMBEDDING_SPREAD,
     frozen: float = FROZEN,
 ) -> ConditionedEncoder:
-    """`blocks=1` is the full-block variant; `frozen` the share of layers that do not train."""
+    """Build it; `blocks=1` is the full-block variant, `frozen` the share of frozen layers."""
     for name, value, allowed in (
         ("alignment", alignment, ("linear", "film", "separate", "none")),
         ("norms", norms, ("output", "both", "none")),

@@ -1,10 +1,10 @@
-r"""Modules that a task embedding conditions: one pretrained network, a little different a task.
+r"""Modules conditioned on a task embedding: one pretrained network, adapted slightly to each task.
 
 $$\varphi(W \mid z) = (1 + \gamma(z)) \odot W + \beta(z)$$
 
 where $z$ is the task's embedding and $\gamma$, $\beta$ are linear in it (FiLM, Perez et al. 2018).
-Both start at zero, so that every module starts as the identity (the bottleneck apart, which has new
-weights). Everything is computed once per task of the batch and then spread over its rows.
+Both start at zero, so that every module starts as the identity (except the bottleneck, which has
+new weights). Everything is computed once per task of the batch and then expanded to its rows.
 
 Reference: Pilault et al. 2021, "Conditionally Adaptive Multi-Task Learning", §2.1.
 """
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from brodmann.models.encoders.task_context import TaskContext, current
 from brodmann.models.task_heads import module_key
 
-EMBEDDING_SPREAD = 1.0  # of a new task embedding: with 0.02 tasks stayed alike all through a run
+EMBEDDING_SPREAD = 1.0  # of a new task embedding: with 0.02, tasks stayed alike in training
 FILMS = ("columns", "blocks", "side")
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": nn.functional.gelu,
@@ -45,7 +45,7 @@ class TaskEmbedding(nn.Module):
         return "all" if self.one else module_key(task)
 
     def forward(self, context: TaskContext) -> Tensor:
-        """(task of the batch, size); once a forward pass, kept in its context as "z"."""
+        """(task of the batch, size); computed once per forward pass, kept in its context as "z"."""
         rows = torch.stack([self.rows[self.key(task)] for task in context.tasks])
         with in_float32(rows):
             z: Tensor = self.transform(rows)
@@ -53,7 +53,7 @@ class TaskEmbedding(nn.Module):
 
 
 def in_float32(like: Tensor) -> torch.autocast:
-    """Steps of bfloat16 near 1 are 1/128, so that 1 + γ would be 1 for every small γ."""
+    """Autocast to float32: bfloat16 has steps of 1/128 near 1, which would swallow a small γ."""
     return torch.autocast(like.device.type, enabled=False)
 
 
@@ -75,8 +75,8 @@ class FiLM(nn.Module):
 class ConditionalAttention(nn.Module):
     r"""$\mathrm{softmax}[M(z) + QK^T/\sqrt{d}]V$ with $M(z) = \bigoplus_n \varphi(A_n \mid z)$.
 
-    $N$ blocks of ⌈L/N⌉ square along the diagonal, cut to L; outside the blocks M adds nothing. The
-    same for all heads of a layer. The paper's text leaves open how γ and β spread over a block:
+    $N$ blocks of ⌈L/N⌉ square along the diagonal, cut to L; outside the blocks M adds nothing. All
+    heads of a layer share it. The paper's text leaves open how γ and β spread over a block:
 
     | `film` | values of γ and β |
     |---|---|
@@ -99,7 +99,7 @@ class ConditionalAttention(nn.Module):
         self.register_buffer("inside", inside, persistent=False)
 
     def forward(self, z: Tensor, context: TaskContext, tokens: int) -> Tensor:
-        """(row or 1, 1, token, token), to be added to the scores."""
+        """(row or 1, 1, token, token) bias to add to the scores."""
         scale, shift = (self._over_matrix(values, tokens) for values in self.film(z))
         base = _block_diagonal(self.blocks)[:tokens, :tokens]
         bias = (1 + scale) * base + shift * self.inside[:tokens, :tokens]
@@ -127,9 +127,9 @@ def _block_diagonal(blocks: Tensor) -> Tensor:
 class ConditionalAlignment(nn.Module):
     r"""$x R\, \mathrm{diag}(1 + \gamma(z)) + \beta(z)$ between the embeddings and the first layer.
 
-    `form`: "linear" has one $R$, the identity at the start; "film" none; "separate" one $R_i$ a
-    task and no embedding (Wu et al. 2020). Kept is $R - I$, so that weight decay pulls towards the
-    identity.
+    `form`: "linear" has one $R$, the identity at the start; "film" has none; "separate" has one
+    $R_i$ per task and no embedding (Wu et al. 2020). The parameter is $R - I$, so that weight decay
+    pulls towards the identity.
     """
 
     def __init__(self, tasks: Sequence[str], size: int, form: str) -> None:
@@ -156,8 +156,8 @@ class ConditionalAlignment(nn.Module):
 class ConditionalNorm(nn.Module):
     r"""Gain $(1 + \gamma(z))\,w$ and bias $b + \beta(z)$, with $w$, $b$ of the pretrained norm.
 
-    Written on the norm's own output $y = w\hat{x} + b$: $(1 + \gamma) y + \beta - \gamma b$, which
-    is $y$ to the bit where γ and β are zero.
+    Written in terms of the norm's own output $y = w\hat{x} + b$: $(1 + \gamma) y + \beta -
+    \gamma b$, which is exactly $y$ if γ and β are zero.
     """
 
     def __init__(self, size: int) -> None:
@@ -167,8 +167,11 @@ class ConditionalNorm(nn.Module):
     def forward(
         self, normed: Tensor, norm: nn.LayerNorm, z: Tensor, context: TaskContext
     ) -> Tensor:
-        """`norm` is the pretrained one: torch counts operations by a module's tensor arguments, and
-        cannot where one of them is another module's parameter."""
+        """Condition the output of the pretrained `norm`.
+
+        The norm is passed as a module: torch counts operations by a module's tensor arguments and
+        fails if one of them is another module's parameter.
+        """
         scale, shift = self.film(z)
         shift = shift - scale * norm.bias
         gain = 1 + context.spread(scale)[:, None]
@@ -193,6 +196,6 @@ class ConditionalBottleneck(nn.Module):
 
 
 def conditioned() -> tuple[Tensor, TaskContext]:
-    """z of the tasks in the batch that is being read, and the batch's context."""
+    """z of the tasks in the current batch, and the batch's context."""
     context = current()
     return context.kept["z"], context

@@ -1,9 +1,9 @@
-"""`hmnet`: shared layers at the bottom, layers of a cluster of tasks above, a task's own on top.
+"""`hmnet`: shared layers at the bottom, layers per cluster of tasks above, layers per task on top.
 
-Every task has one path through x shared, y cluster and z task layers, x + y + z the backbone's
-depth, so what a task activates is as large as the backbone. Every copy starts from the pretrained
-layer at its depth; the first task's path is the backbone itself, so no copy is made that nobody
-uses. A pooler, where the backbone has one, stands above the task layers and is each task's own.
+Every task has one path through x shared, y cluster and z task layers, where x + y + z is the depth
+of the backbone, so that a task uses as many parameters as the backbone has. Every copy starts from
+the pretrained layer at its depth; the first task's path is the backbone itself, so no unused copy
+is made. If the backbone has a pooler, it is above the task layers, and each task has its own.
 
 A path is a transformers model like any other (it shares its lower layers with others), so gates,
 importance and IAT see each task's own heads.
@@ -29,7 +29,7 @@ from brodmann.models.task_heads import module_key
 
 
 class PathsEncoder(SharedEncoder):
-    """One path a task; the paths are views on layers that are held once."""
+    """One path per task; the paths are views of layers that are stored once."""
 
     PARTS: ClassVar[dict[str, str]] = {
         "cluster_layers.": "cluster_layers",
@@ -62,7 +62,7 @@ class PathsEncoder(SharedEncoder):
         self.views: dict[str, Any] = {task: self._view(task) for task in self.cluster_of}
 
     def _view(self, task: str) -> Any:
-        """This task's path as a model of its own, made of modules that live elsewhere."""
+        """This task's path as a separate model, made of modules that are stored elsewhere."""
         if task == self.first:
             return self.backbone
         shared, clustered, _ = self.depths
@@ -89,7 +89,7 @@ class PathsEncoder(SharedEncoder):
         return self.views[task]
 
     def paths(self) -> list[Any]:
-        """Every task's path; lower layers are in several of them."""
+        """Every task's path; lower layers occur in several of them."""
         return list(self.views.values())
 
     def train(self, mode: bool = True) -> "PathsEncoder":
@@ -109,11 +109,11 @@ class PathsEncoder(SharedEncoder):
         ]
 
     def activated_parameters(self) -> int:
-        """Of one path."""
+        """Number of parameters on one path."""
         return sum(parameter.numel() for parameter in self.backbone.parameters())
 
     def describe(self, given: dict[str, Any] | None) -> dict[str, Any]:
-        """Its parameters in full, new tasks included."""
+        """Its parameters in full, including new tasks."""
         count = max(self.cluster_of.values()) + 1
         clusters = [[t for t, n in self.cluster_of.items() if n == place] for place in range(count)]
         return {
@@ -122,14 +122,14 @@ class PathsEncoder(SharedEncoder):
         }
 
     def task_parameters(self, task: str) -> list[nn.Parameter]:
-        """What is this task's alone: its layers on top."""
+        """The parameters that belong to this task alone: its layers on top."""
         top = layers_of(self.views[task])[self.depths[0] + self.depths[1] :]
         own = [parameter for layer in top for parameter in layer.parameters()]
         pooler = getattr(self.views[task], "pooler", None)
         return own + (list(pooler.parameters()) if isinstance(pooler, nn.Module) else [])
 
     def add_task(self, name: str, like: str) -> None:
-        """A path like another task's: its cluster, and a copy of its own layers."""
+        """Add a path like another task's: its cluster, and a copy of its own layers."""
         if like not in self.views:
             raise InputError(f"like = '{like}': in 'hmnet' a new task starts from another's path")
         source = self.views[like]
@@ -142,7 +142,7 @@ class PathsEncoder(SharedEncoder):
 
 
 def _copies(layers: Sequence[nn.Module], config: Any) -> nn.ModuleList:
-    """Copies keep the one configuration, so that a later change of it reaches all of them."""
+    """Copies that share one configuration, so that a later change reaches all of them."""
     return nn.ModuleList(copy.deepcopy(layer, {id(config): config}) for layer in layers)
 
 
@@ -152,7 +152,7 @@ def _list(module: nn.Module) -> nn.ModuleList:
 
 
 def _shallow(module: Any) -> Any:
-    """The same module with tables of its own: what is put into it does not reach the original."""
+    """The same module with its own tables: changes to them do not affect the original."""
     twin = object.__new__(type(module))
     twin.__dict__ = {
         name: copy.copy(value) if isinstance(value, dict) else value
@@ -170,7 +170,7 @@ def default_depths(layers: int) -> tuple[int, int, int]:
 
 
 def given_clusters(clusters: Any, specs: Sequence[TaskSpec]) -> list[list[str]]:
-    """Lists of task names as given, or tasks of one `group` together (of one kind, without)."""
+    """The given lists of task names; by default, tasks of one `group` (or one kind) together."""
     names = [spec.name for spec in specs]
     if clusters is None:
         groups: dict[str, list[str]] = {}
@@ -186,10 +186,10 @@ def given_clusters(clusters: Any, specs: Sequence[TaskSpec]) -> list[list[str]]:
         if name not in names:
             raise InputError(f"hmnet: clusters: no task '{name}'{did_you_mean(str(name), names)}")
         if listed.count(name) > 1:
-            raise InputError(f"hmnet: clusters: '{name}' stands in two clusters")
+            raise InputError(f"hmnet: clusters: '{name}' is in two clusters")
     missing = [name for name in names if name not in listed]
     if missing:
-        raise InputError(f"hmnet: clusters: '{missing[0]}' stands in none")
+        raise InputError(f"hmnet: clusters: '{missing[0]}' is in none")
     return [list(one) for one in clusters]
 
 
@@ -204,10 +204,10 @@ def build(
     clustered: int | None = None,
     specific: int | None = None,
 ) -> PathsEncoder:
-    """Depths that add up to the backbone's; what is left out follows from the rest.
+    """Build the encoder; the depths must add up to the backbone's, missing ones are inferred.
 
-    `shuffled` puts the tasks into clusters of the same sizes at random (by the model's seed): a
-    control, to tell whether it matters *which* tasks share a cluster.
+    `shuffled` assigns the tasks at random (by the model's seed) to clusters of the same sizes: a
+    control that shows whether it matters *which* tasks share a cluster.
     """
     if not isinstance(shuffled, bool):
         raise InputError(f"hmnet: shuffled = {shuffled!r}: expected true or false")
@@ -218,7 +218,7 @@ def build(
 
 
 def shuffle_tasks(clusters: Sequence[Sequence[str]]) -> list[list[str]]:
-    """The same sizes, the tasks in another order: drawn from torch's generator."""
+    """Clusters of the same sizes, with the tasks in an order drawn from torch's generator."""
     names = [name for group in clusters for name in group]
     order = iter([names[place] for place in torch.randperm(len(names)).tolist()])
     return [[next(order) for _ in group] for group in clusters]
@@ -239,5 +239,5 @@ def _depths(layers: int, given: Mapping[str, int | None]) -> tuple[int, int, int
         known[missing[0]] = layers - sum(known.values())
     if sum(known.values()) != layers or min(known.values()) < 0:
         words = " + ".join(f"{known[name]} {name}" for name in given)
-        raise InputError(f"hmnet: {words}: expected {layers} layers in all")
+        raise InputError(f"hmnet: {words}: expected {layers} layers in total")
     return known["shared"], known["clustered"], known["specific"]

@@ -1,9 +1,9 @@
-r"""`pals`: a small attention of its own for every task, in parallel with every layer.
+r"""`pals`: a small attention per task, in parallel with every layer.
 
 $$h^{l+1} = \mathrm{LN}(a + \mathrm{FFN}(a) + V^E\, g_l(V^D h^l))$$
 
-where $a$ is the output of the layer's own attention, $V^D$ and $V^E$ take the states to a small
-size and back, shared by all layers of a task, and $g_l$ is multi-head attention of that size
+where $a$ is the output of the layer's own attention, $V^D$ and $V^E$ project the states to a small
+size and back and are shared by all layers of a task, and $g_l$ is multi-head attention of that size
 without an output projection.
 
 Reference: Stickland & Murray 2019, "BERT and PALs: Projected Attention Layers for Efficient
@@ -26,7 +26,7 @@ from brodmann.models.task_heads import module_key
 
 
 class ProjectedAttention(nn.Module):
-    """One task's: down, an attention a layer, up. It starts as nothing: $V^E$ is zero."""
+    """One task's modules: down, one attention per layer, up. It starts as zero, since $V^E$ is."""
 
     def __init__(self, size: int, small: int, heads: int, layers: int) -> None:
         super().__init__()
@@ -95,7 +95,7 @@ def _add(modules: nn.ModuleDict, place: int, _: nn.Module, __: Any, states: Tens
 def build(
     backbone: Any, specs: Sequence[TaskSpec], max_length: int, *, size: int = 204
 ) -> PALsEncoder:
-    """`size` is the small size: 204 gives BERT-base 1.13 times its parameters with 8 tasks."""
+    """Build it; the default `size` gives BERT-base 1.13 times its parameters with 8 tasks."""
     if isinstance(size, bool) or not isinstance(size, int) or size < 1:
         raise InputError(f"pals: size = {size!r}: expected a number above 0")
     return PALsEncoder(backbone, [spec.name for spec in specs], size)

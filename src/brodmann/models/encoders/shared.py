@@ -1,4 +1,4 @@
-"""`shared`: hard parameter sharing, one encoder for all tasks and one output head each.
+"""`shared`: hard parameter sharing, with one encoder for all tasks and one output head each.
 
 Reference: Caruana 1997, "Multitask Learning"; Liu et al. 2019, "Multi-Task Deep Neural Networks for
 Natural Language Understanding".
@@ -15,12 +15,12 @@ from brodmann.models.backbone.anatomy import AroundBackbones
 
 
 class SharedEncoder(AroundBackbones):
-    """All rows through one backbone in one pass, whatever their tasks.
+    """Reads all rows with one backbone in one pass, whatever their tasks.
 
     Encoders that add modules to one backbone start from this class.
     """
 
-    PARTS: ClassVar[dict[str, str]] = {}  # nothing beside the backbone
+    PARTS: ClassVar[dict[str, str]] = {}  # nothing besides the backbone
     RATES: ClassVar[dict[str, float]] = {}
 
     def __init__(self, backbone: Any) -> None:
@@ -41,11 +41,11 @@ class SharedEncoder(AroundBackbones):
         return None
 
     def task_parameters(self, task: str) -> list[nn.Parameter]:
-        """What is this task's alone: nothing in the encoder."""
+        """The encoder's parameters that belong to this task alone: none."""
         return []
 
     def add_task(self, name: str, like: str) -> None:
-        """Nothing to add: the encoder does not know the tasks."""
+        """Do nothing: the encoder does not know the tasks."""
 
     def forward(self, inputs: dict[str, Tensor], parts: Sequence[Part]) -> list[Any]:
         """The states of every part."""

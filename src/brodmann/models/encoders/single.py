@@ -1,6 +1,6 @@
 """`single`: one model per task, the baseline that sharing is measured against.
 
-Every task has an encoder of its own, started from the same pretrained weights; nothing is shared.
+Every task has its own encoder, which starts from the same pretrained weights; nothing is shared.
 """
 
 import copy
@@ -17,14 +17,14 @@ from brodmann.models.task_heads import module_key
 
 
 class SingleEncoders(AroundBackbones):
-    """A batch's part goes through its own task's backbone."""
+    """Reads each part of a batch with its task's own backbone."""
 
-    PARTS: ClassVar[dict[str, str]] = {}  # nothing beside the backbone
+    PARTS: ClassVar[dict[str, str]] = {}  # nothing besides the backbone
     RATES: ClassVar[dict[str, float]] = {}
 
     def __init__(self, backbone: Any, names: Sequence[str]) -> None:
         super().__init__()
-        # Copies keep the one configuration, so that a later change of it reaches all of them.
+        # Copies share one configuration, so that a later change reaches all of them.
         same = {id(backbone.config): backbone.config}
         copies = [backbone, *(copy.deepcopy(backbone, dict(same)) for _ in names[1:])]
         keys = map(module_key, names)
@@ -44,11 +44,11 @@ class SingleEncoders(AroundBackbones):
         return None
 
     def task_parameters(self, task: str) -> list[nn.Parameter]:
-        """What is this task's alone: its whole encoder."""
+        """The parameters that belong to this task alone: its whole encoder."""
         return list(self.backbones[module_key(task)].parameters())
 
     def add_task(self, name: str, like: str) -> None:
-        """A copy of another task's encoder."""
+        """Add a copy of another task's encoder."""
         if module_key(like) not in self.backbones:
             raise InputError(
                 f"like = '{like}': in 'single' a new task starts from another task's encoder"

@@ -1,10 +1,10 @@
-r"""`skillnet`: seven feed-forward blocks a layer, one a skill; a task uses a few of them.
+r"""`skillnet`: seven feed-forward blocks per layer, one per skill; a task uses a few of them.
 
 $$\mathrm{FFN}(a) = \frac{1}{|S_i|} \sum_{s \in S_i} \mathrm{FFN}_s(a)$$
 
-where $S_i$ are the skills of task $i$, the general one always among them. All start from the
-pretrained block, so that every task starts as the backbone. BERT-base has 450 M parameters then,
-and activates 166 M with two skills.
+where $S_i$ are the skills of task $i$, always including the general one. All start from the
+pretrained block, so that every task starts as the backbone. BERT-base then has 450 M parameters and
+activates 166 M with two skills.
 
 Skills follow from a task's kind and `group`, or are given (`skills = { task = ["topic"] }`).
 
@@ -28,7 +28,7 @@ from brodmann.models.encoders.shared import SharedEncoder, rows_of
 from brodmann.models.encoders.task_context import current, of_parts, task_context
 
 GENERAL = "general"
-SKILLS = ("tokens", "sequence", "interaction", "sentiment", "questions", "topic")  # and the general
+SKILLS = ("tokens", "sequence", "interaction", "sentiment", "questions", "topic")  # and general
 BY_WORD = {  # a word in a task's group → a skill
     "sentiment": "sentiment",
     "opinion": "sentiment",
@@ -48,7 +48,7 @@ class SkillsEncoder(SharedEncoder):
 
     def __init__(self, backbone: Any, skills: Mapping[str, Sequence[str]]) -> None:
         super().__init__(backbone)
-        residual_slots(backbone, "skillnet")  # raises where the family is unknown
+        residual_slots(backbone, "skillnet")  # raises if the family is unknown
         self.skills = {task: tuple(chosen) for task, chosen in skills.items()}
         self.blocks = nn.ModuleDict({skill: nn.ModuleList() for skill in SKILLS})
         for place, layer in enumerate(layers_of(backbone)):
@@ -68,20 +68,22 @@ class SkillsEncoder(SharedEncoder):
         return [states] if len(parts) == 1 else [rows_of(states, part.rows) for part in parts]
 
     def activated_parameters(self) -> int:
-        """Of the task with the most skills."""
+        """Number of parameters that the task with the most skills uses."""
         block = sum(p.numel() for p in self.blocks[SKILLS[0]].parameters())
         most = max(len(chosen) for chosen in self.skills.values()) - 1
         whole: int = sum(p.numel() for p in self.backbone.parameters())
         return whole + most * block
 
     def describe(self, given: dict[str, Any] | None) -> dict[str, Any]:
-        """Its parameters in full, new tasks included."""
+        """Its parameters in full, including new tasks."""
         return {"skills": {task: list(chosen) for task, chosen in self.skills.items()}}
 
     def add_task(self, name: str, like: str) -> None:
-        """The skills of another task."""
+        """Give the new task the skills of another."""
         if like not in self.skills:
-            raise InputError(f"like = '{like}': in 'skillnet' a new task takes another's skills")
+            raise InputError(
+                f"like = '{like}': in 'skillnet' a new task takes the skills of another task"
+            )
         self.skills[name] = self.skills[like]
 
 
@@ -112,7 +114,7 @@ def _average(
 
 
 def skills_of(spec: TaskSpec) -> tuple[str, ...]:
-    """The general skill, what the kind needs, and what the group's name says."""
+    """The general skill, those of the kind, and those that the group's name implies."""
     chosen = [GENERAL]
     if spec.kind == "tokens":
         chosen.append("tokens")
@@ -134,7 +136,7 @@ def build(
     *,
     skills: Mapping[str, Sequence[str]] | None = None,
 ) -> SkillsEncoder:
-    """`skills` names a task's own instead of those that follow from its kind and group."""
+    """Build the encoder; `skills` replaces a task's skills that follow from its kind and group."""
     chosen = {spec.name: skills_of(spec) for spec in specs}
     known = (*SKILLS, GENERAL)
     if skills is not None and not isinstance(skills, Mapping):

@@ -1,8 +1,8 @@
-"""Which task each row of the batch belongs to, for modules deep inside a backbone.
+"""The task of each row of the batch, for modules deep inside a backbone.
 
-The encoder sets the context for the length of its forward pass; conditional modules read it there.
-Gradient checkpointing computes again during the backward pass, when the forward is long over: every
-checkpoint brings its own context back (`checkpoint_contexts`).
+The encoder sets the context during its forward pass; conditional modules read it. Gradient
+checkpointing recomputes during the backward pass, long after the forward pass: every checkpoint
+restores its own context (`checkpoint_contexts`).
 """
 
 import contextlib
@@ -25,11 +25,11 @@ class TaskContext:
 
     tasks: tuple[str, ...]
     rows: tuple[slice, ...]
-    of_row: Tensor  # (row,) → place in `tasks`
-    kept: dict[Any, Any] = field(default_factory=dict)  # what modules share in this one forward
+    of_row: Tensor  # (row,) → index in `tasks`
+    kept: dict[Any, Any] = field(default_factory=dict)  # shared by modules in this forward pass
 
     def spread(self, values: Tensor) -> Tensor:
-        """(task, …) → (row, …); one task alone stays (1, …) and is broadcast."""
+        """(task, …) → (row, …); a single task stays (1, …) and is broadcast."""
         return values if len(self.tasks) == 1 else values[self.of_row]
 
 
@@ -51,9 +51,9 @@ def of_parts(parts: Sequence[Part], device: torch.device) -> TaskContext:
 
 @contextlib.contextmanager
 def exchanged_tasks(instead: Mapping[str, str]) -> Iterator[None]:
-    """Inside, the encoder treats a task as another one: {task: the other}.
+    """Inside the block, make the encoder treat a task as another one: {task: the other}.
 
-    Output heads stay the task's own: what a score loses is what the encoder knew of its task.
+    Output heads do not change, so a loss in score measures what the encoder knew of its task.
     """
     token = _instead.set(dict(instead))
     try:
@@ -63,7 +63,7 @@ def exchanged_tasks(instead: Mapping[str, str]) -> Iterator[None]:
 
 
 def acting_task(task: str) -> str:
-    """The task as which the encoder treats this one."""
+    """The task that the encoder takes this one for."""
     return _instead.get().get(task, task)
 
 
@@ -86,12 +86,12 @@ def task_context(context: TaskContext | None) -> Iterator[None]:
 
 
 def checkpoint_contexts() -> tuple[Any, Any]:
-    """For torch's checkpoint: nothing now, this very context when it computes again."""
+    """Contexts for torch's checkpoint: none now, the current one for the recomputation."""
     return contextlib.nullcontext(), _Again(_current.get())
 
 
 class _Again:
-    """A context that may be entered as often as a graph is walked."""
+    """A context that can be entered as often as the graph is traversed."""
 
     def __init__(self, context: TaskContext | None) -> None:
         self.context = context

@@ -1,4 +1,4 @@
-"""An encoder with modules of its own for every task at the slots of one backbone."""
+"""An encoder with separate modules for every task at the slots of one backbone."""
 
 import copy
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from brodmann.models.task_heads import module_key
 
 
 class TaskModulesEncoder(SharedEncoder):
-    """What `pals` and `adapters` share: which rows go through which task's module."""
+    """The common part of `pals` and `adapters`: sends each row through its task's module."""
 
     def __init__(self, backbone: Any, modules: Mapping[str, nn.Module]) -> None:
         super().__init__(backbone)
@@ -27,11 +27,11 @@ class TaskModulesEncoder(SharedEncoder):
         return [states] if len(parts) == 1 else [rows_of(states, part.rows) for part in parts]
 
     def task_parameters(self, task: str) -> list[nn.Parameter]:
-        """What is this task's alone."""
+        """The parameters that belong to this task alone."""
         return list(self.modules_by_task[module_key(task)].parameters())
 
     def add_task(self, name: str, like: str) -> None:
-        """A copy of another task's module, or a new one (started like all were)."""
+        """Add a copy of another task's module, or a new one (initialised like the others)."""
         known = module_key(like)
         if known in self.modules_by_task:
             new = copy.deepcopy(self.modules_by_task[known])

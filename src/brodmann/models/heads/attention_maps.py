@@ -1,7 +1,7 @@
-r"""Attention-map similarity: where two models look at the same texts alike, head by head.
+r"""Attention-map similarity: how similarly two models attend to the same texts, head by head.
 
-For every layer and head the mean over texts of the cosine between the two models' attention maps
-$\mathrm{softmax}(QK^T/\sqrt{d})$, flattened, padding excluded. Batches are reduced as they come, so
+For every layer and head, the mean over texts of the cosine between the two models' attention maps
+$\mathrm{softmax}(QK^T/\sqrt{d})$, flattened, without padding. Batches are reduced one by one, so
 memory does not grow with the number of texts.
 
 Reference: Fei et al. 2022, "Coarse-to-Fine: Hierarchical Multi-task Learning for Natural Language
@@ -37,21 +37,23 @@ def attention_map_similarity(
     batch_size: int = 32,
     seed: int = 0,
 ) -> Array:
-    """(layer, head) of two models that both have `task` and read the same tokens."""
+    """(layer, head) similarity of two models that both have `task` and read the same tokens."""
     if split not in task.splits:
         known = did_you_mean(split, task.splits)
         raise InputError(f"attention maps: task '{task.name}' has no split '{split}'{known}")
     bares = [model.encoder.backbone_of(task.name).base_model for model in (first, second)]
     if head_shape(bares[0]) != head_shape(bares[1]):
-        raise InputError("attention maps: the two models have other layers or heads")
+        raise InputError("attention maps: the two models differ in layers or heads")
     if any(removed_heads(bare.config) for bare in bares):
-        raise InputError("attention maps: heads were cut out of a model: compare whole ones")
+        raise InputError("attention maps: a model has removed heads: compare whole models")
     places = drawn(len(task.splits[split]), examples, seed)
     rows = [task.splits[split][int(place)] for place in places]
     encoded = first.encode(task.spec, rows)
     other = second.encode(task.spec, rows)
     if not np.array_equal(encoded.ids, other.ids):
-        raise InputError("attention maps: the two models read other tokens (tokenizer, max_length)")
+        raise InputError(
+            "attention maps: the two models read different tokens (tokenizer, max_length)"
+        )
     total, count = torch.zeros(head_shape(bares[0]), dtype=torch.float64), 0
     with _maps_of(first, bares[0]) as one, _maps_of(second, bares[1]) as two:
         for items in evaluation_order(encoded, batch_size):
@@ -70,7 +72,7 @@ def attention_map_similarity(
 
 
 def _cosines(a: Tensor, b: Tensor, mask: Tensor) -> Tensor:
-    """(row, head): maps (row, head, token, token) without what is padding on either side."""
+    """(row, head) cosines of maps (row, head, token, token), without padding on either side."""
     real = (mask[:, None, :, None] * mask[:, None, None, :]).float()
     x, y = (a.float() * real).flatten(2), (b.float() * real).flatten(2)
     return torch.nn.functional.cosine_similarity(x, y, dim=-1)
@@ -78,13 +80,13 @@ def _cosines(a: Tensor, b: Tensor, mask: Tensor) -> Tensor:
 
 @contextlib.contextmanager
 def _maps_of(model: MultiTaskModel, bare: Any) -> Iterator[list[Tensor]]:
-    """The maps of every forward pass, layer by layer: eager attention, which alone has them."""
+    """Collect the maps of every forward pass, layer by layer; only eager attention returns them."""
     seen: list[Tensor] = []
 
     def watch(_: Any, __: Any, output: Any) -> None:
         maps = output[1] if isinstance(output, tuple) and len(output) > 1 else None
         if maps is None:
-            raise InputError(f"{type(bare).__name__}: its attention does not give its maps away")
+            raise InputError(f"{type(bare).__name__}: its attention does not return its maps")
         seen.append(maps)
 
     before = bare.config._attn_implementation

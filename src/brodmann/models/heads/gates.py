@@ -1,10 +1,10 @@
-r"""Head gates: scale or switch off attention heads of any transformers model, for a while.
+r"""Head gates: temporarily scale or switch off attention heads of any transformers model.
 
 $$\mathrm{MHAtt}(X) = [\xi_1 A_1(X), \dots, \xi_H A_H(X)]\, W^O$$
 
-where $A_h(X)$ is the output of head $h$ and $\xi_h$ its gate: 1 leaves it as it is, to the bit, and
-0 removes it. A gate acts on the input of the output projection $W^O$, where the heads stand side by
-side, so it works alike with eager, SDPA, flash and flex attention.
+where $A_h(X)$ is the output of head $h$ and $\xi_h$ its gate: 1 leaves it unchanged, to the bit,
+and 0 removes it. A gate acts on the input of the output projection $W^O$, where the outputs of the
+heads are concatenated, so it works the same with eager, SDPA, flash and flex attention.
 
 Reference: Michel et al. 2019, "Are Sixteen Heads Really Better than One?", §2.3.
 """
@@ -26,13 +26,13 @@ from brodmann.models.backbone.anatomy import bare_models, head_shape, head_slots
 from brodmann.models.backbone.checkpointing import is_checkpointing
 from brodmann.results import Head
 
-# The gates in force on every bare model, outermost first. Only `_through` writes here, and puts
-# back what it found; hooks stand only while a model has an entry.
+# The gates in force on every bare model, outermost first. Only `_through` writes here and restores
+# what it found; hooks exist only while a model has an entry.
 _in_force: "WeakKeyDictionary[Any, tuple[Tensor, ...]]" = WeakKeyDictionary()
 
 
 def gates_in_force(model: Any) -> tuple[Tensor, ...]:
-    """The gates that the next forward pass of a bare model goes through, outermost first."""
+    """The gates that apply to the next forward pass of a bare model, outermost first."""
     return _in_force.get(model, ())
 
 
@@ -40,15 +40,15 @@ def gates_in_force(model: Any) -> tuple[Tensor, ...]:
 def head_gates(
     model: nn.Module, gates: Any = None, *, off: Iterable[Head] | None = None
 ) -> Iterator[None]:
-    """Inside, every forward pass of `model` goes through these gates.
+    """Apply these gates to every forward pass of `model` inside the block.
 
-    `model` is a multi-task model, any transformers model (or a module built around one), compiled
-    or not. `gates` is (layer, head), or (example, layer, head) with one entry a row of the batch;
+    `model` is a multi-task model or any transformers model (or a module built around one), compiled
+    or not. `gates` is (layer, head), or (example, layer, head) with one entry per row of the batch;
     a tensor may require gradients. `off` names heads to switch off instead. Nested gates multiply.
     """
     inner = bare_models(model)
     if (gates is None) == (off is None):
-        raise InputError("head_gates: give either gates or off")
+        raise InputError("head_gates: pass either gates or off")
     tensors = [_checked(gates if off is None else mask_without(one, off), one) for one in inner]
     with contextlib.ExitStack() as stack:
         for one, tensor in zip(inner, tensors, strict=True):
@@ -58,13 +58,13 @@ def head_gates(
 
 
 def gated(model: nn.Module, gates: Any, *args: Any, **inputs: Any) -> Any:
-    """`model(*args, **inputs)` through gates: the functional form of `head_gates`."""
+    """Call `model(*args, **inputs)` with gates: the functional form of `head_gates`."""
     with head_gates(model, gates):
         return model(*args, **inputs)
 
 
 def mask_without(model: Any, heads: Iterable[Head]) -> Tensor:
-    """Gates (layer, head) of a bare model that switch `heads` off and leave the rest."""
+    """Gates (layer, head) of a bare model that switch `heads` off and keep the rest."""
     shape = head_shape(model)
     mask = torch.ones(shape)
     for layer, head in checked_heads(heads, shape):
@@ -73,7 +73,7 @@ def mask_without(model: Any, heads: Iterable[Head]) -> Tensor:
 
 
 def checked_heads(heads: Iterable[Any], shape: tuple[int, int]) -> list[Head]:
-    """(layer, head) pairs, or {layer: [heads]}, inside the model; sorted, each once."""
+    """Check (layer, head) pairs or {layer: [heads]} against the model; sort them."""
     if isinstance(heads, dict):
         if not all(isinstance(several, Iterable) for several in heads.values()):
             raise InputError("heads: expected {layer: [heads]}, each layer with a list")
@@ -108,7 +108,7 @@ def _checked(gates: Any, model: Any) -> Tensor:
 
 @contextlib.contextmanager
 def _through(model: Any, gates: tuple[Tensor, ...]) -> Iterator[None]:
-    """Exactly these gates on a bare model, whatever was in force before."""
+    """Set exactly these gates on a bare model, whatever was in force before."""
     before = gates_in_force(model)
     restore = _nothing if before else _checkpoints_remember(model)
     handles = [] if before else _hooks(model)
@@ -145,7 +145,7 @@ def _has_gate(output: nn.Module) -> bool:
 
 
 class _CallOfLayer:
-    """Which layer a call of a slot is: always the same one, or the next of a shared layer."""
+    """The layer of a slot's call: always the same one, or the next of a shared layer."""
 
     def __init__(self, layers: tuple[int, ...]) -> None:
         self.layers = layers
@@ -165,7 +165,7 @@ def _gate(
 ) -> tuple[Any, ...] | None:
     layer = place.next()
     if not kept[layer]:
-        return None  # all its heads were removed for good: nothing comes through
+        return None  # all its heads were removed: there is no output to scale
     states = args[0]
     for gates in gates_in_force(model):
         states = _scaled(states, gates[..., layer, :], kept[layer])
@@ -188,7 +188,7 @@ def _scaled(states: Tensor, gates: Tensor, kept: list[int]) -> Tensor:
 
 
 def without_compilation() -> contextlib.AbstractContextManager[Any]:
-    """Compiled code does not see hooks that came later: run the plain code while gates stand."""
+    """Run uncompiled code while gates are set: compiled code does not see hooks added later."""
     if "torch._dynamo" not in sys.modules:
         return contextlib.nullcontext()
     stance: contextlib.AbstractContextManager[Any] = torch.compiler.set_stance("force_eager")
@@ -196,8 +196,8 @@ def without_compilation() -> contextlib.AbstractContextManager[Any]:
 
 
 def _checkpoints_remember(model: Any) -> Any:
-    """Gradient checkpointing computes again during backward, perhaps after the gates are gone:
-    give every checkpoint made now a context that brings back the gates of now."""
+    """Give every checkpoint made now a context that restores the current gates: gradient
+    checkpointing recomputes in the backward pass, perhaps after the gates are removed."""
     if not is_checkpointing(model):
         return _nothing
     changed: list[tuple[nn.Module, Any]] = []
@@ -228,7 +228,7 @@ def _nothing() -> None:
 
 
 def _contexts(model: Any, own: Any) -> tuple[Any, Any]:
-    """(for the first pass, for the recomputation) of one checkpoint."""
+    """Contexts of one checkpoint, for the first pass and for the recomputation."""
     forward, again = own() if own is not None else (contextlib.nullcontext(),) * 2
     return forward, _Both(again, model, _in_force.get(model, ()))
 

@@ -1,16 +1,16 @@
-r"""Measuring heads inside a model: gradients at their gates, losses and scores with heads off.
+r"""Measure heads inside a model: gradients at their gates, losses and scores with heads off.
 
 The gradient at a gate needs no gate. With $A_h$ the output of head $h$,
 
 $$\frac{\partial L}{\partial \xi_h}\Big|_{\xi = 1} = \sum_{t,d} A_h(t,d)\,
   \frac{\partial L}{\partial A_h(t,d)},$$
 
-so one backward from the summed losses to the inputs of the output projections gives every
-example's gradient at every gate, exactly, without a gradient for any weight. Where the gates
-themselves are not 1 (`at`), what is seen there is $\xi_h A_h$, and the sum is divided by $\xi_h$.
+so one backward pass from the summed losses to the inputs of the output projections gives every
+example's gradient at every gate, exactly, without a gradient for any weight. If the gates
+themselves are not 1 (`at`), the input there is $\xi_h A_h$, and the sum is divided by $\xi_h$.
 
-Nothing is left behind: mode, gradients and requirement of gradients are as before. Under several
-processes each measures its share of the batches and all get the sum. The estimators return
+Nothing is left behind: mode, gradients and `requires_grad` are restored. With several processes,
+each measures its share of the batches and all get the sum. The estimators return
 `(sums, counts)` over fixed parts of the examples (`models/heads/part_sums.py`).
 """
 
@@ -32,7 +32,7 @@ from brodmann.models.heads.part_sums import PartSums, mean_of
 from brodmann.models.heads.probes import Probe
 from brodmann.results import Head
 
-PATH_STEPS = 16  # points on the way of integrated gradients
+PATH_STEPS = 16  # points on the path of integrated gradients
 
 
 def importance(
@@ -81,8 +81,8 @@ def integrated_gradients(
 ) -> tuple[Array, Array]:
     r"""Sums over examples of $|\int_0^1 \partial L / \partial \xi_h (t \cdot 1)\,dt|$.
 
-    All gates move from 0 to 1 together; the midpoint rule with `steps` points never stands at 0.
-    Per example the integrals of all heads add up to L(all on) - L(all off) as `steps` grows.
+    All gates move from 0 to 1 together; the midpoint rule with `steps` points never evaluates at 0.
+    Per example, the integrals of all heads sum to L(all on) - L(all off) as `steps` grows.
 
     Reference: Sundararajan et al. 2017, "Axiomatic Attribution for Deep Networks".
     """
@@ -96,7 +96,7 @@ def integrated_gradients(
 
 
 def path_integrals(model: nn.Module, probe: Probe, steps: int) -> Tensor:
-    """Every example's integral at every gate, (example, layer, head)."""
+    """Integral of every example at every gate, (example, layer, head)."""
     shape = _shape(model)
     total = torch.zeros(probe.examples, *shape, dtype=torch.float64)
     for step in range(steps):
@@ -144,7 +144,7 @@ def gate_gradients(model: nn.Module, probe: Probe) -> Tensor:
 
 
 def _token_products(model: nn.Module, probe: Probe) -> tuple[Array, Array]:
-    """Sum over each example's real tokens of |<A_h(t), ∂L/∂A_h(t)>|, and how many there are."""
+    """Sum over each example's real tokens of |<A_h(t), ∂L/∂A_h(t)>|, and the number of tokens."""
     total = np.zeros((probe.examples, *_shape(model)))
     tokens: Array = np.zeros(probe.examples)
     for layer, kept, states, gradients in _at_the_gates(model, probe):
@@ -183,7 +183,7 @@ def _at_the_gates(
 
 @contextlib.contextmanager
 def _watched(model: nn.Module) -> Iterator[list[tuple[int, list[int], Tensor]]]:
-    """What goes into the output projections, in the order of the calls."""
+    """Collect the inputs of the output projections, in the order of the calls."""
     seen: list[tuple[int, list[int], Tensor]] = []
     handles = []
     for bare, slot in every_slot(bare_models(model)):
@@ -193,7 +193,7 @@ def _watched(model: nn.Module) -> Iterator[list[tuple[int, list[int], Tensor]]]:
         def watch(_: nn.Module, args: Any, calls: Any = calls, kept: Any = kept) -> None:
             layer = next(calls)
             if kept[layer]:
-                if not args[0].requires_grad:  # the lowest: nothing below it needs gradients
+                if not args[0].requires_grad:  # the lowest layer: nothing below it needs gradients
                     args[0].requires_grad_()
                 seen.append((layer, kept[layer], args[0]))
 
@@ -207,7 +207,7 @@ def _watched(model: nn.Module) -> Iterator[list[tuple[int, list[int], Tensor]]]:
 
 @contextlib.contextmanager
 def measuring(model: nn.Module) -> Iterator[None]:
-    """Dropout off and no weight asking for gradients; everything as before afterwards."""
+    """Switch off dropout and gradients of weights inside the block; restore them afterwards."""
     modes = [(module, module.training) for module in model.modules()]
     asking = [parameter for parameter in model.parameters() if parameter.requires_grad]
     model.eval()

@@ -1,8 +1,8 @@
-"""Sums of what examples show at the gates, kept apart for a few fixed parts of the examples.
+"""Sums of the examples' values at the gates, separately for a few fixed parts of the examples.
 
 The mean over all parts is the measurement. The parts allow heads to be chosen again as if other
 examples had been drawn, without another pass over the model. Memory does not grow with the number
-of examples. Under several processes each adds its share of the batches, and all get the sum; an
+of examples. With several processes, each adds its share of the batches, and all get the sum; an
 example is in the same part wherever it is measured.
 """
 
@@ -16,8 +16,11 @@ from brodmann.results import PARTS
 
 
 def part_of_each(examples: int) -> Array:
-    """Part of every example, in the order of the draw: at random, so that an order in the data
-    (classes in turn, say) does not show, and always the same."""
+    """Part of every example, in the order of the draw.
+
+    Parts are random, so that an order in the data (classes in turn, say) has no effect, and always
+    the same.
+    """
     return np.asarray(np.random.default_rng(0).permutation(examples) % PARTS)
 
 
@@ -29,7 +32,7 @@ class PartSums:
         self.counts = np.zeros(PARTS)
 
     def add(self, values: Array, parts: Array, weights: Array | None = None) -> None:
-        """`values[e]` of the example e; `weights` are how much each counts (1 if left out)."""
+        """Add `values[e]` of each example e; `weights` say how much each counts (default: 1)."""
         member = (parts == np.arange(PARTS)[:, None]).astype(np.float64)  # (part, example)
         flat = np.asarray(values, dtype=np.float64).reshape(len(parts), -1)
         self.totals += (member @ flat).reshape(self.totals.shape)
@@ -44,7 +47,7 @@ class PartSums:
 
 
 def mean_of(totals: Array, counts: Array) -> Array:
-    """(layer, head): the mean over all examples."""
+    """(layer, head) mean over all examples."""
     return np.asarray(totals.sum(axis=0) / counts.sum())
 
 

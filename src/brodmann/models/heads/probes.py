@@ -1,4 +1,4 @@
-"""What is measured: batches of examples with their losses, made when they are needed."""
+"""Probes: batches of examples with their losses, created when they are needed."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -21,11 +21,11 @@ from brodmann.models.heads.part_sums import part_of_each
 class Probe:
     """One batch to measure on."""
 
-    losses: Callable[[], Tensor]  # a forward pass: one loss an example
+    losses: Callable[[], Tensor]  # a forward pass: one loss per example
     examples: int
     example_of_row: Tensor | None  # None: row i is example i
-    real: Tensor | None  # (row, token): 1 where a token is no padding
-    parts: Array  # (example,): the part that each is added to
+    real: Tensor | None  # (row, token): 1 for tokens that are not padding
+    parts: Array  # (example,): the part that each example is added to
 
 
 def task_probes(
@@ -36,10 +36,10 @@ def task_probes(
     batch_size: int,
     precision: str = "float32",
 ) -> list[Callable[[], Probe]]:
-    """Batches of examples of nearly equal length, each made when it is asked for.
+    """Batches of examples of similar length, each created when needed.
 
     An example's loss is the mean over its items (a long text has several windows), and all of them
-    stand in one batch, so that they share the example's gate.
+    are in one batch, so that they share the example's gate.
     """
     order = np.argsort(encoded.item_example, kind="stable")
     begins = np.searchsorted(encoded.item_example[order], np.arange(encoded.examples + 1))
@@ -82,7 +82,7 @@ def example_probes(
     batch_size: int,
     precision: str,
 ) -> list[Callable[[], Probe]]:
-    """Batches over a seeded draw of a task's examples (all if None, a list names them)."""
+    """Batches over a seeded sample of a task's examples (all if None; a list gives indices)."""
     places = drawn(len(task.splits[split]), examples, seed)
     subset = [task.splits[split][int(place)] for place in places]
     encoded = model.encode(task.spec, subset)
@@ -90,11 +90,11 @@ def example_probes(
 
 
 def drawn(available: int, wanted: int | Sequence[int] | None, seed: int) -> Array:
-    """Which examples: those named, or `wanted` of them without replacement, in their own order."""
+    """Indices of examples: those given, or `wanted` drawn without replacement, in order."""
     if wanted is not None and not isinstance(wanted, int):
         places = np.asarray(wanted, dtype=int)
         if not len(places) or places.min() < 0 or places.max() >= available:
-            raise InputError(f"examples: expected places from 0 to {available - 1}")
+            raise InputError(f"examples: expected indices from 0 to {available - 1}")
         return places
     if wanted is not None and wanted < 1:
         raise InputError(f"examples = {wanted}: expected at least 1")
@@ -106,7 +106,7 @@ def drawn(available: int, wanted: int | Sequence[int] | None, seed: int) -> Arra
 def plain_probes(
     model: nn.Module, batches: Iterable[Any], loss: Callable[[Any, Any], Tensor]
 ) -> list[Callable[[], Probe]]:
-    """Batches of inputs for any transformers model; `loss(outputs, batch)` is one an example."""
+    """Batches of inputs for any transformers model; `loss(outputs, batch)` returns one per row."""
 
     listed = list(batches)
     ends = np.cumsum([len(batch["input_ids"]) for batch in listed], dtype=int)
@@ -120,12 +120,12 @@ def plain_probes(
             if each.shape != (rows,):
                 raise InputError(
                     f"loss returned shape {tuple(each.shape)} for {rows} rows: expected one loss "
-                    "a row, for example cross_entropy(..., reduction='none')"
+                    "per row, for example cross_entropy(..., reduction='none')"
                 )
             return each
 
         mask, of_row = batch.get("attention_mask"), None
-        if batch["input_ids"].dim() == 3:  # multiple choice: the encoder reads one row a choice
+        if batch["input_ids"].dim() == 3:  # multiple choice: the encoder reads one row per choice
             choices = batch["input_ids"].shape[1]
             of_row = torch.arange(rows, device=batch["input_ids"].device)
             of_row = of_row.repeat_interleave(choices)

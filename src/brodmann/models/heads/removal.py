@@ -1,9 +1,9 @@
-r"""Removing heads for good: a smaller, faster model that equals the gated one.
+r"""Remove heads permanently: a smaller, faster model that equals the gated one.
 
-A head owns its rows of $W^Q, W^K, W^V$ (and of what makes its positions) and its columns of $W^O$;
-all of them are cut out. A layer may lose every head: its attention then adds only the output bias.
-Which heads are gone is written into the model's configuration (`removed_heads`), so that a saved
-model is built, cut and filled again (`load_pruned`; a multi-task model does so by itself).
+A head owns its rows of $W^Q, W^K, W^V$ (and of its positions) and its columns of $W^O$; all of them
+are removed. A layer may lose every head: its attention then adds only the output bias. The removed
+heads are recorded in the model's configuration (`removed_heads`), so that a saved model can be
+built, cut and loaded again (`load_pruned`; a multi-task model does so by itself).
 
 Reference: Michel et al. 2019, "Are Sixteen Heads Really Better than One?", §4; transformers had
 `prune_heads` until its fifth generation.
@@ -29,9 +29,9 @@ from brodmann.results import Head
 
 
 def prune_heads(model: Any, heads: Iterable[Head]) -> Any:
-    """Cut `heads`, (layer, head) pairs or {layer: [heads]}, out of the model, which is returned.
+    """Remove `heads`, (layer, head) pairs or {layer: [heads]}, from the model and return it.
 
-    The model itself is changed. Heads are named by their first numbers, however many are gone.
+    The model itself is changed. Heads keep their original numbers, however many are removed.
     """
     inner = families.bare_models(model)
     check_apart(inner)
@@ -54,7 +54,7 @@ def prune_heads(model: Any, heads: Iterable[Head]) -> Any:
 
 
 def _write_down(model: Any, inner: list[Any], removed: dict[str, list[int]]) -> None:
-    """Into configurations of the model's own: another model may share the object it was made of."""
+    """Record removals in the model's own configurations: other models may share the object."""
     outer = getattr(model, "config", None)
     old = {id(config): config for config in [outer, *(bare.config for bare in inner)] if config}
     own = {key: copy.deepcopy(config) for key, config in old.items()}
@@ -66,12 +66,12 @@ def _write_down(model: Any, inner: list[Any], removed: dict[str, list[int]]) -> 
 
 
 def cut_as_configured(model: Any) -> None:
-    """Bring a freshly built bare model to the shape that its configuration tells."""
+    """Cut a freshly built bare model to the shape that its configuration records."""
     gone = families.removed_heads(model.config)
     heads = [(layer, head) for layer, several in gone.items() for head in several]
     if heads:
         checked_heads(heads, families.head_shape(model))
-        setattr(model.config, families.REMOVED, {})  # it still has them all
+        setattr(model.config, families.REMOVED, {})  # it still has all its heads
         try:
             check_removable(model, heads)
             _cut(model, heads)
@@ -80,18 +80,18 @@ def cut_as_configured(model: Any) -> None:
 
 
 def load_pruned(folder: str | Path, config: Any = None) -> Any:
-    """A plain transformers model that was pruned and written by `save_pretrained`.
+    """Load a plain transformers model that was pruned and written by `save_pretrained`.
 
     `config` replaces the folder's own, for settings that change no shape.
     """
     folder = Path(folder)
     if not (folder / "config.json").is_file():
-        raise InputError(f"{folder}: no model there (config.json is missing)")
+        raise InputError(f"{folder}: not a model folder (config.json is missing)")
     try:
         return _filled(folder, config)
     except BrodmannError:
         raise
-    except Exception as error:  # transformers and safetensors have no error in common
+    except Exception as error:  # transformers and safetensors share no error class
         reason = NO_CODE if asks_for_code(error) else f"damaged ({reason_of(error)})"
         raise InputError(f"{folder}: {reason}") from error
 
@@ -110,11 +110,13 @@ def _filled(folder: Path, config: Any) -> Any:
     if not isinstance(model_class, type) or not issubclass(
         model_class, transformers.PreTrainedModel
     ):
-        raise InputError(f"{folder}: config.json names no transformers class: save_pretrained it")
+        raise InputError(
+            f"{folder}: config.json names no transformers class: write it with save_pretrained"
+        )
     weights: dict[str, Tensor] = {}
     files = sorted(folder.glob("model*.safetensors"))
     if not files:
-        raise InputError(f"{folder}: no model.safetensors there")
+        raise InputError(f"{folder}: model.safetensors is missing")
     for file in files:
         weights |= load_file(file)
     with backbones.quiet():
@@ -135,9 +137,11 @@ def _filled(folder: Path, config: Any) -> Any:
 
 
 def check_apart(models: list[Any]) -> None:
-    """Heads of a layer that several tasks' paths share cannot be cut out of one of them."""
+    """Raise InputError if tasks' paths share layers: a head cannot be removed from one path."""
     if len(families.every_slot(models)) < sum(len(families.head_slots(one)) for one in models):
-        raise InputError("the tasks' paths share layers ('hmnet'): heads cannot be cut out of one")
+        raise InputError(
+            "the tasks' paths share layers ('hmnet'): heads cannot be removed from one of them"
+        )
 
 
 def check_removable(model: Any, heads: list[Head]) -> None:
@@ -145,10 +149,12 @@ def check_removable(model: Any, heads: list[Head]) -> None:
     if family.shared_layers:
         raise InputError(
             f"{type(model).__name__}: its layers share their weights, so a head of one layer "
-            "cannot be removed for good: use head_gates"
+            "cannot be removed: use head_gates"
         )
     if getattr(model.config, "talking_head", False):
-        raise InputError(f"{type(model).__name__}: heads that talk to each other cannot be removed")
+        raise InputError(
+            f"{type(model).__name__}: heads that exchange information cannot be removed"
+        )
     if family.grouped:
         size = group_size(model)
         chosen = set(heads)
@@ -198,7 +204,7 @@ def _cut_layer(slot: HeadSlot, family: Family, kept: list[int], heads: int, grou
 
 
 def _owned(layout: str, kept: list[int], heads: int, size: int, group: int) -> list[int]:
-    """The places of a projection that the kept heads own."""
+    """Indices of a projection that belong to the kept heads."""
     shared = group if layout == "groups" else 1
     staying = {head // shared for head in kept}
     owner = owners(layout, heads // shared, size).tolist()
@@ -237,7 +243,7 @@ def _replace(module: Any, name: str, value: Tensor) -> None:
 
 
 class _PositionBias:
-    """MPNet computes one position bias for all heads and hands it to every layer."""
+    """MPNet computes one position bias for all heads and passes it to every layer."""
 
     def __init__(self, kept: list[int]) -> None:
         self.kept = kept
@@ -258,7 +264,7 @@ def _slice_position_bias(attention: nn.Module, kept: list[int]) -> None:
 
 
 class EmptiedAttention(nn.Module):
-    """Stands where a layer's attention was when all its heads are gone: only the bias is left."""
+    """Replaces a layer's attention when all its heads are removed: only the bias is left."""
 
     def __init__(
         self, layer: int, output_name: str, output: nn.Module | None, returns: type = tuple
@@ -273,7 +279,7 @@ class EmptiedAttention(nn.Module):
     def forward(
         self, hidden_states: Tensor, past_key_values: Any = None, *_: Any, **__: Any
     ) -> Any:
-        states = hidden_states  # the name that families pass it by
+        states = hidden_states  # the keyword that families use
         if hasattr(past_key_values, "update"):  # a decoder counts the tokens it has read there
             nothing = states.new_zeros(len(states), 0, states.shape[1], 1)
             past_key_values.update(nothing, nothing, self.layer)
@@ -295,7 +301,7 @@ def _empty(model: Any, family: Family, layer: int) -> None:
 
 
 def with_zeroed_heads(model: Any) -> Any:
-    """A copy of a pruned bare model at full size, the removed heads filled with zeros."""
+    """A copy of a pruned bare model at full size, with zeros in place of the removed heads."""
     config = copy.deepcopy(model.config)
     delattr(config, families.REMOVED)
     full = backbones.build_bare(config, None, seed=0)

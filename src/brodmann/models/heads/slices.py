@@ -1,9 +1,9 @@
-"""Which rows and columns of the projections each attention head owns.
+"""The rows and columns of the projections that each attention head owns.
 
-A head owns its rows of what makes queries, keys and values (biases included) and its columns of the
-output projection. The bias of the output projection belongs to no head. Where several query heads
-share their keys and values, those belong to all of them. Where layers share their weights, a head's
-slices belong to that head in every layer they serve.
+A head owns its rows of the query, key and value projections (including biases) and its columns of
+the output projection. The bias of the output projection belongs to no head. Keys and values that
+several query heads share belong to all of them. If layers share their weights, a head's slices
+belong to that head in every layer they serve.
 """
 
 from collections.abc import Iterator
@@ -19,38 +19,38 @@ from brodmann.models.backbone import anatomy as families
 
 @dataclass(frozen=True)
 class HeadSlices:
-    """One parameter, and which head (or group of heads) owns each place along one dimension."""
+    """One parameter, and the head (or group of heads) that owns each index along one dimension."""
 
     parameter: nn.Parameter
     dimension: int
-    owner: Array  # (place,) among the heads that are there, or among their groups
-    layers: tuple[int, ...]  # those that the parameter serves
-    heads: tuple[int, ...]  # the heads that are there, by their first numbers
+    owner: Array  # (index,) among the remaining heads, or their groups
+    layers: tuple[int, ...]  # the layers that the parameter serves
+    heads: tuple[int, ...]  # the remaining heads, by their original numbers
     group: int  # heads that share one owner
 
     def chosen(self, mask: Array) -> Array:
-        """(place,) whether its owner is in the mask (layer, head), in any layer it serves."""
+        """(index,) whether its owner is in the mask (layer, head), in any layer it serves."""
         present = np.asarray(mask[list(self.layers)][:, list(self.heads)].any(axis=0))
         units = np.asarray(present.reshape(-1, self.group).any(axis=1))
         return np.asarray(units[self.owner])
 
 
 class _GateSlices(HeadSlices):
-    """Every head of every layer owns one place."""
+    """Every head of every layer owns one index."""
 
     def chosen(self, mask: Array) -> Array:
         return np.asarray(mask).ravel()
 
 
 def gate_slices(free: nn.Parameter, shape: tuple[int, int]) -> HeadSlices:
-    """The free parameters of a model's own gates (layer · heads)."""
+    """Slices of the free parameters of a model's own gates (layer · heads)."""
     owner = np.arange(shape[0] * shape[1])
     layers, heads = tuple(range(shape[0])), tuple(range(shape[1]))
     return _GateSlices(free, 0, owner, layers, heads, 1)
 
 
 def head_slices(model: Any, projections: str = "all") -> Iterator[HeadSlices]:
-    """Every parameter of a bare model that heads own; `"qkv"` leaves the output projection out."""
+    """Every parameter of a bare model that heads own; `"qkv"` omits the output projection."""
     family = families.family_of(model)
     kept = families.kept_heads(model)
     shared = group_size(model)
@@ -86,15 +86,15 @@ def head_slices(model: Any, projections: str = "all") -> Iterator[HeadSlices]:
 
 
 def owners(layout: str, heads: int, size: int) -> Array:
-    """(place,) which of `heads` owns each of `size` places of a projection laid out like this."""
+    """(index,) which of `heads` owns each of `size` indices of a projection with this layout."""
     places = np.arange(size)
     if layout == "thirds":
         return (places % (size // 3)) // (size // 3 // heads)
-    return places // (size // heads)  # "heads", "groups", or "triples": one head's stand together
+    return places // (size // heads)  # "heads", "groups", or "triples": one head's are adjacent
 
 
 def group_size(model: Any) -> int:
-    """How many query heads share one key-value head: 1 unless the family groups them."""
+    """Number of query heads that share one key-value head: 1 unless the family groups them."""
     if not families.family_of(model).grouped:
         return 1
     return int(model.config.num_attention_heads // model.config.num_key_value_heads)

@@ -1,19 +1,19 @@
-r"""Gates that belong to a model: learnt with it, saved with it, and a mask of heads that are off.
+r"""Gates that belong to a model: trained and saved with it, and a mask of heads that are off.
 
 $$\xi_h = P_h \cdot \min(1, \max(0, (\zeta - \gamma)\,\sigma(g_h) + \gamma)),
   \qquad g_h \in \mathbb{R},\; P_h \in \{0, 1\}$$
 
-with $\gamma = -0.1$ and $\zeta = 1.1$: the sigmoid is stretched a little beyond [0, 1] and cut, so
-that a gate can reach 0 and 1 exactly. The free parameters $g$ train (`gates = "trained"`) or are
-not there at all (`gates = "mask"`: $\xi = P$). Where the gates act, and what acts besides, is in
-`gates.py`: temporary gates multiply with these.
+with $\gamma = -0.1$ and $\zeta = 1.1$: the sigmoid is stretched slightly beyond [0, 1] and clipped,
+so that a gate can be exactly 0 or 1. The free parameters $g$ train (`gates = "trained"`) or do not
+exist (`gates = "mask"`: $\xi = P$). `gates.py` applies the gates; temporary gates multiply with
+these.
 
 Nothing in a task's loss asks a gate to close. A sparsity term does (`training.sparsity`, λ):
 
 $$\mathcal{L} + \lambda \cdot \frac{1}{H} \sum_h \sigma(g_h - \beta \log(-\gamma / \zeta)),$$
 
 whose sum is the expected number of open gates under the hard concrete distribution, from which the
-gates are then drawn while training: $\sigma(g_h)$ becomes $\sigma((\log u - \log(1 - u) + g_h) /
+gates are drawn during training: $\sigma(g_h)$ becomes $\sigma((\log u - \log(1 - u) + g_h) /
 \beta)$ with $u$ uniform and $\beta = 2/3$. A head stays open if it lowers the loss by more than
 λ / H.
 
@@ -53,16 +53,16 @@ TEMPERATURE = 2 / 3  # β
 
 
 class ModelGates(nn.Module):
-    """ξ of every head, (layer, head)."""
+    """Gates ξ of every head, (layer, head)."""
 
     mask: Tensor
 
     def __init__(self, shape: tuple[int, int], *, trained: bool) -> None:
         super().__init__()
         self.shape = shape
-        self.noisy = False  # whether gates are drawn while training: only a sparsity term needs it
+        self.noisy = False  # whether gates are random in training: only a sparsity term needs it
         self.register_buffer("mask", torch.ones(shape))
-        # One dimension, like a bias: weight decay leaves it alone (0 would mean a gate of 1/2).
+        # One-dimensional, like a bias, so that weight decay skips it (0 would mean a gate of 1/2).
         start = torch.full((shape[0] * shape[1],), START)
         self.free = nn.Parameter(start) if trained else None
 
@@ -84,7 +84,7 @@ class ModelGates(nn.Module):
         return (chance * kept).sum() / kept.sum().clamp(min=1)
 
     def switch_off(self, heads: Iterable[Head]) -> None:
-        """These too; what is off stays off."""
+        """Switch off these heads, too; heads that are off stay off."""
         for layer, head in checked_heads(heads, self.shape):
             self.mask[layer, head] = 0.0
 
@@ -98,7 +98,7 @@ def check_gates(kind: str) -> None:
 
 
 def sparse_gates(model: Any) -> ModelGates:
-    """The gates that a sparsity term closes: without trained ones it would do nothing."""
+    """The gates that a sparsity term closes; InputError if the model has no trained gates."""
     own = model.gates
     if not isinstance(own, ModelGates) or own.free is None:
         raise InputError('sparsity: the model has no trained gates: set gates = "trained"')
@@ -106,23 +106,23 @@ def sparse_gates(model: Any) -> ModelGates:
 
 
 def gates_for(encoder: Any, kind: str) -> ModelGates | None:
-    """What a model with `gates = kind` holds; encoders of several sizes cannot share gates."""
+    """The gates of a model with `gates = kind`; encoders of several sizes cannot share them."""
     check_gates(kind)
     if not kind:
         return None
     shapes = {head_shape(bare) for bare in bare_models(encoder)}
     if len(shapes) > 1:
-        raise InputError("gates: the model holds encoders of different sizes")
+        raise InputError("gates: the model contains encoders of different sizes")
     return ModelGates(shapes.pop(), trained=kind == "trained")
 
 
 def through(encoder: Any, gates: ModelGates | None) -> contextlib.AbstractContextManager[None]:
-    """Inside, the encoder reads through the model's own gates."""
+    """Apply the model's own gates to the encoder inside the block."""
     return contextlib.nullcontext() if gates is None else head_gates(encoder, gates())
 
 
 def gone_heads(model: Any) -> list[Head]:
-    """Heads that were cut out for good or are switched off in the model: never chosen again."""
+    """Heads that were removed or are switched off in the model: never chosen again."""
     removed = removed_heads(bare_models(model)[0].config)
     gone = {(layer, head) for layer, heads in removed.items() for head in heads}
     own = getattr(model, "gates", None)
@@ -130,7 +130,7 @@ def gone_heads(model: Any) -> list[Head]:
 
 
 def folded(bare: Any, gates: ModelGates | None) -> Any:
-    """A copy of a bare model with the gates inside its output projections: the same answers."""
+    """A copy of a bare model with the gates folded into its output projections: same answers."""
     if gates is None:
         return bare
     bare = copy.deepcopy(bare)

@@ -57,7 +57,7 @@ from brodmann.papers.recipes import Numbers
 
 Reader = Callable[[dict[str, Any]], Numbers]
 
-# Readers whose numbers are D, or means of it: their tables say where it is undefined.
+# Readers whose numbers are D, or means of it: their tables note where it is undefined.
 SHOW_DISSOCIATION = {
     "pair_dissociation",
     "pair_dissociation_by_model",

@@ -1,5 +1,4 @@
-"""What readers of recipes have in common: the cells of a grid, by pair and by case, in the paper's
-units."""
+"""Shared parts of readers: the cells of a grid by pair and by case, in the paper's units."""
 
 import json
 from collections.abc import Collection, Sequence
@@ -41,7 +40,7 @@ def cases_of(grid: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
 
 
 def apart(varied: dict[str, Any]) -> dict[str, Any]:
-    """What sets a case apart: all but the tasks and the seed."""
+    """Settings that distinguish a case: all except the tasks and the seed."""
     return {key: value for key, value in varied.items() if key not in ("seed", "tasks")}
 
 
@@ -50,9 +49,9 @@ def case_key(varied: dict[str, Any]) -> str:
 
 
 def mean_of(cells: list[dict[str, Any]], key: str) -> Any:
-    """One measurement of dissociation, the mean over the runs in which it is defined.
+    """Mean of one dissociation measurement over the runs in which it is defined.
 
-    None where it is defined in none. D itself ("mean") is undefined in a run as soon as one task
+    None if it is defined in no run. D itself ("mean") is undefined in a run as soon as one task
     has no D.
     """
     each = _measured(cells, key)
@@ -67,7 +66,7 @@ def mean_of(cells: list[dict[str, Any]], key: str) -> Any:
 def spread_over(cells: list[dict[str, Any]], key: str) -> Any:
     """Standard deviation of one measurement over the runs in which it is defined, in its shape.
 
-    None for a single run, and where it is defined in fewer than two.
+    None if it is defined in fewer than two runs.
     """
     if len(cells) < 2:
         return None
@@ -82,7 +81,7 @@ def spread_over(cells: list[dict[str, Any]], key: str) -> Any:
 
 
 def _measured(cells: list[dict[str, Any]], key: str) -> Array:
-    """One measurement of every run, the runs first; not a number where it is undefined."""
+    """One measurement of every run, runs first; nan if undefined."""
     found = [cell["dissociation"] for cell in cells]
     return np.array([mean_dissociation(f) if key == "mean" else f[key] for f in found], float)
 
@@ -90,13 +89,13 @@ def _measured(cells: list[dict[str, Any]], key: str) -> Array:
 def beside_its_spread(
     column: str, value: float | None, spread: float | None
 ) -> dict[str, float | None]:
-    """A fraction as a column in percent, with its spread where there is one."""
+    """A fraction as a column in percent, with its spread if there is one."""
     found = {column: percent(value)}
     return found if spread is None else {**found, column + PLUS_MINUS: percent(spread)}
 
 
 def is_companion(column: str, columns: Collection[str]) -> bool:
-    """Whether a column only says how sure another one is."""
+    """Whether a column only shows how certain another one is."""
     return any(
         column.endswith(ending) and column.removesuffix(ending) in columns
         for ending in (PLUS_MINUS, P_VALUE)
@@ -111,14 +110,14 @@ def scores_of(splits: dict[str, Any]) -> dict[str, float]:
 
 
 def spread_of(averages: Sequence[float]) -> dict[str, float | None]:
-    """One seed has none."""
+    """Spread over seeds as a column; empty for one seed."""
     if len(averages) < 2:
         return {}
     return {SPREAD: percent(float(np.std(averages, ddof=1)))}
 
 
 def log_of(grid: dict[str, Any], cell: dict[str, Any]) -> list[dict[str, Any]]:
-    """The training's own log; none where the runs are not at hand."""
+    """The log of a cell's training; empty if its run is not available."""
     return read_log(folder_of(grid, cell) / "log.jsonl") if "output" in grid else []
 
 

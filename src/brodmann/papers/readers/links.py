@@ -1,5 +1,5 @@
 """Similarity of tasks against their dissociation, as rows of a figure (Li et al. 2023, Figures 3,
-5, 6 and 7): pairwise D of the joint run, and beside it D of the pairs trained two at a time."""
+5, 6 and 7): pairwise D of the joint run, and D of the pairs trained two at a time."""
 
 import math
 from typing import Any
@@ -28,21 +28,21 @@ def link_ahp(found: dict[str, Any]) -> Numbers:
 
 def voxels_needed(run: str) -> str:
     return (
-        "needs the voxels of Pereira et al. 2018, which are not ours to ship: measure with "
-        f"`brodmann relate {run} --by cnm --voxels FOLDER`, then again"
+        "needs the voxels of Pereira et al. 2018, which we may not distribute: measure with "
+        f"`brodmann relate {run} --by cnm --voxels FOLDER`, then run this again"
     )
 
 
 def link_cnm(found: dict[str, Any]) -> Numbers:
-    """As another command has measured it into the same file."""
+    """The link with CNM, which another command stored in the same file."""
     if "cnm" not in found["dse"]:
         raise InputError(f"spec-figure3: {voxels_needed('RUN')}")
     return _linked({**found, "cnm": found["dse"]}, "cnm")
 
 
 def _linked(found: dict[str, Any], measure: str) -> Numbers:
-    """A row a pair of tasks with a D: similarity, D in the joint run and, where the pairs were
-    trained as well, D of the pair alone; then the correlations over the pairs."""
+    """One row per pair of tasks with a D: similarity, D in the joint run and, if the pairs were
+    also trained, D of the pair alone; then the correlations over the pairs."""
     result, joint = found[measure], [cell["dissociation"] for cell in found["joint"]]
     names = result["tasks"]
     similarity = np.array(result[measure]["matrix"], dtype=float)
@@ -69,7 +69,7 @@ def _linked(found: dict[str, Any], measure: str) -> Numbers:
 
 
 def _mean_over_seeds(matrices: list[Array]) -> Array:
-    """Of every pair, over the runs in which its D is defined; nan where it is in none."""
+    """Mean of every pair over the runs in which its D is defined; nan if in none."""
     each = np.stack(matrices)
     defined = np.isfinite(each)
     total, counts = np.where(defined, each, 0).sum(axis=0), defined.sum(axis=0)

@@ -1,4 +1,4 @@
-"""Readers of dissociation: D, scores without heads, and where the chosen heads stand."""
+"""Readers of dissociation: D, scores without heads, and the layers of the chosen heads."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ SAME, DIFFERENT = "same paradigm", "different paradigms"
 
 
 def pair_dissociation(grid: dict[str, Any]) -> Numbers:
-    """Every pair: D, percent, the mean over seeds with its spread; and over the pairs."""
+    """D in percent of every pair, mean over seeds with spread; and the average over pairs."""
     rows: Numbers = {}
     for pair, cells in pairs_of(grid).items():
         rows[pair] = {"D": percent(mean_of(cells, "mean"))}
@@ -37,7 +37,7 @@ def pair_dissociation(grid: dict[str, Any]) -> Numbers:
 
 
 def _spread_of_averages(grid: dict[str, Any]) -> dict[str, float | None]:
-    """Over seeds, of the average over pairs: where every seed has every pair."""
+    """Spread over seeds of the average over pairs, if every seed has every pair."""
     by_seed: dict[Any, dict[str, float | None]] = {}
     for pair, cells in pairs_of(grid).items():
         for cell in cells:
@@ -63,8 +63,8 @@ def pair_dissociation_by_model(grid: dict[str, Any]) -> Numbers:
 
 
 def paradigm_averages(grid: dict[str, Any]) -> Numbers:
-    """D over the pairs whose tasks both read one text or both two, and over the others: the means
-    over seeds (Li et al. 2023, §6.2)."""
+    """Mean D over seeds of the pairs whose tasks both read one text or both two, and of the others
+    (Li et al. 2023, §6.2)."""
     groups: dict[str, list[list[dict[str, Any]]]] = {DIFFERENT: [], SAME: []}
     for cells in pairs_of(grid).values():
         described = cells[0]["configuration"]["tasks"]
@@ -81,7 +81,7 @@ def paradigm_averages(grid: dict[str, Any]) -> Numbers:
 
 
 def _reads_two_texts(task: Any) -> bool:
-    """Of a task as a configuration writes it."""
+    """Whether a task, as a configuration writes it, reads two texts."""
     given = {"use": task} if isinstance(task, str) else task
     if given.get("text_pair") is not None or given.get("pair_of") is not None:
         return True
@@ -102,7 +102,7 @@ def dual_task_by_model(grid: dict[str, Any]) -> Numbers:
 
 
 def dual_task_scores(grid: dict[str, Any]) -> Numbers:
-    """Every pair A + B: both tasks' scores, whole and with either's heads off, and D."""
+    """One row per pair A + B: both tasks' scores, whole and with either's heads off, and D."""
     rows: Numbers = {}
     for pair, cells in pairs_of(grid).items():
         base, performance = mean_of(cells, "base"), mean_of(cells, "performance")
@@ -122,7 +122,7 @@ def dual_task_scores(grid: dict[str, Any]) -> Numbers:
 
 
 def dual_task(grid: dict[str, Any]) -> Numbers:
-    """Every pair: D of both tasks."""
+    """One row per pair: D of both tasks."""
     return {pair: _both(cells) for pair, cells in pairs_of(grid).items()}
 
 
@@ -163,8 +163,8 @@ def overlapping_heads(grid: dict[str, Any]) -> Numbers:
 
 
 def heads_per_layer(grid: dict[str, Any]) -> Numbers:
-    """One row per task, one column per layer, over several seeds their mean; then the mean over
-    tasks and σ, the standard deviation over tasks."""
+    """One row per task, one column per layer, averaged over seeds; then the mean over tasks and σ,
+    the standard deviation over tasks."""
     cells = finished(grid)
     names, counts = cells[0]["dissociation"]["tasks"], mean_of(cells, "heads_per_layer")
     whole = len(cells) == 1
@@ -179,8 +179,8 @@ def heads_per_layer(grid: dict[str, Any]) -> Numbers:
 
 
 def heads_of_tasks(grid: dict[str, Any]) -> Numbers:
-    """What the steps of Figure 1 come to: how many heads are a task's important ones, how many of
-    them are nobody else's, and how many of all heads some or every task has; means over seeds."""
+    """Head counts of Figure 1: how many heads are important to a task, how many of them to no other
+    task, and how many of all heads belong to some or every task; means over seeds."""
     counts: dict[str, dict[str, list[int]]] = {}
     for cell in finished(grid):
         measured = Dissociation.load(folder_of(grid, cell) / "dissociation.json")
@@ -223,6 +223,6 @@ def _square(grid: dict[str, Any], key: str) -> Numbers:
 
 
 def _mean(values: list[float | None]) -> float | None:
-    """Over all of them, or none."""
+    """Mean of all values, or None if one is missing."""
     found = [value for value in values if value is not None]
     return sum(found) / len(found) if found and len(found) == len(values) else None

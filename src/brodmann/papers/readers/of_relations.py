@@ -1,4 +1,4 @@
-"""Readers of how tasks relate: relevance, influence, attention maps."""
+"""Readers of task relations: relevance, influence, attention maps."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ def relevance_pairs(found: dict[str, Any]) -> Numbers:
 
 
 def influence(found: dict[str, Any]) -> Numbers:
-    """Of the first task: what each other does to it, and it to them."""
+    """Influence of every other task on the first one, and of the first one on them."""
     names, matrix = found["pairs"]["tasks"], found["pairs"]["matrix"]
     return {
         f"others on {names[0]}": {n: percent(matrix[i][0]) for i, n in enumerate(names) if i},
@@ -34,7 +34,7 @@ def attention_of_harmful(found: dict[str, Any]) -> Numbers:
 
 
 def _relevance(found: dict[str, Any]) -> Numbers:
-    """A row a source, a column a target."""
+    """One row per source, one column per target."""
     names = found["tasks"]
     return {
         source: {target: percent(found["matrix"][i][j]) for j, target in enumerate(names)}
@@ -43,8 +43,10 @@ def _relevance(found: dict[str, Any]) -> Numbers:
 
 
 def _attention(pair: dict[str, Any]) -> Numbers:
-    """A row a task, a column a layer: the mean cosine of its maps, alone and together. With what
-    the pair gains on average: the most helpful one need not help."""
+    """One row per task, one column per layer: mean cosine of its maps, alone and together.
+
+    Row names include the pair's average gain: even the most helpful pair may not help.
+    """
     maps, gain = pair["maps"], f"{100 * pair['gain']:+.1f} %"
     return {
         f"{task} (with {' and '.join(other for other in maps if other != task)}, {gain})": {

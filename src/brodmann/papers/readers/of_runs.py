@@ -29,7 +29,7 @@ def few_shot(summary: dict[str, Any]) -> Numbers:
 
 
 def covsim_and_score(found: dict[str, Any]) -> Numbers:
-    """A row a task: its mean CovSim with the others, and its score."""
+    """One row per task: its mean CovSim with the others, and its score."""
     result = found["covsim"]
     return {
         task: {"CovSim": percent(mean), "score": percent(found["scores"][task])}
@@ -38,7 +38,7 @@ def covsim_and_score(found: dict[str, Any]) -> Numbers:
 
 
 def covsim_and_gain(found: dict[str, Any]) -> Numbers:
-    """A row a task: its mean CovSim with the others, and its points above an encoder of its own."""
+    """One row per task: its mean CovSim with the others, and its gain in points over single."""
     rows: Numbers = {}
     for task, row in covsim_and_score(found).items():
         score, alone = row["score"], percent(found["single"].get(task))
@@ -60,7 +60,7 @@ def zero_shot_starts(grid: dict[str, Any]) -> Numbers:
 
 
 def adapted(grid: dict[str, Any]) -> Numbers:
-    """After training from the chosen start, one column per task and share of its data."""
+    """Scores after training from the chosen start, one column per task and share of its data."""
     values: dict[str, list[float]] = {}
     for cell in finished(grid):
         for task, entry in cell["splits"]["validation"].items():
@@ -79,8 +79,8 @@ def _over_seeds(columns: dict[str, list[float]]) -> dict[str, float | None]:
 
 
 def unseen_pairs(found: dict[str, Any]) -> Numbers:
-    """A row a start, a column a pair and number of steps, with the most examples that were given;
-    then what meta-training is ahead, and the half width of its 95 % interval over seeds."""
+    """One row per start, one column per pair and number of steps, for the largest support set; then
+    the lead of meta-training, and the half width of its 95 % interval over seeds."""
     rows: Numbers = {}
     for pair, entry in found["pairs"].items():
         most = max(line["shots"] for line in entry["table"])
@@ -102,8 +102,8 @@ def unseen_pairs(found: dict[str, Any]) -> Numbers:
 
 
 def by_task_or_language(comparison: dict[str, Any]) -> Numbers:
-    """A row a kind of comparison: overlap of top heads, Spearman's ρ and D of the plain model, over
-    its seeds; in the first every seed's p that its overlap differs from the second by chance."""
+    """One row per kind of comparison: overlap of top heads, Spearman's ρ and D of the plain model,
+    over its seeds; the first row also has each seed's p for the difference of the overlaps."""
     seeds = []
     for name in comparison["arms"]["multi"]["runs"]:
         folder = Path(comparison["folder"]) / name
@@ -113,7 +113,7 @@ def by_task_or_language(comparison: dict[str, Any]) -> Numbers:
         measured = Dissociation.load(folder / "dissociation.json")
         axes = specialization_axes(pairs, scores, measured.alpha, measured) if pairs else None
         if axes is None:
-            raise InputError(f"{folder}: no task stands there in two languages beside another")
+            raise InputError(f"{folder}: needs a task in two languages, and another task beside it")
         seeds.append(axes)
     rows: Numbers = {}
     for kind in (kind for kind in AXES if kind in seeds[0]["axes"]):

@@ -28,7 +28,7 @@ from brodmann.papers.readers.parameter_counts import (
 from brodmann.papers.recipes import Numbers
 from brodmann.results import mean_dissociation
 
-AT_LEAST_ALONE = "tasks ≥ alone"  # a column: of the tasks, those that single-task training does not
+AT_LEAST_ALONE = "tasks ≥ alone"  # a column: number of tasks that single-task training does not
 ALONE = "single-task"  # beat; that is the row of this title, or of its own model: "…, large"
 UNCOUNTED = ("wnli",)  # Pilault et al. average over GLUE without it
 DATA_USED = "% data used"  # a column: distinct training examples over all
@@ -36,7 +36,7 @@ FURTHER = {"f1": "accuracy", "spearman": "pearson"}  # the second metric that GL
 
 
 def case_averages(grid: dict[str, Any]) -> Numbers:
-    """A row a case, over its seeds: the average over tasks and its spread over tasks."""
+    """One row per case, over its seeds: the average over tasks and its spread over tasks."""
     rows: Numbers = {}
     for case, cells in cases_of(grid).items():
         scores = np.array([list(scores_of(cell["splits"]).values()) for cell in cells])
@@ -67,7 +67,7 @@ def case_ablation(grid: dict[str, Any]) -> Numbers:
 
 
 def _every_metric(splits: dict[str, Any]) -> list[float]:
-    """Scores of all tasks, with both metrics where GLUE has two."""
+    """Scores of all tasks, with both metrics if GLUE has two."""
     found: list[float] = []
     for name in ("validation", "validation_mismatched"):
         for entry in splits.get(name, {}).values():
@@ -79,7 +79,7 @@ def _every_metric(splits: dict[str, Any]) -> list[float]:
 
 
 def _used(grid: dict[str, Any], cell: dict[str, Any]) -> float | None:
-    """The share of all training examples that a run had used at its end."""
+    """Share of all training examples that a run had used by its end."""
     found = [entry["used_of_all"] for entry in log_of(grid, cell) if "used_of_all" in entry]
     return found[-1] if found else None
 
@@ -101,8 +101,8 @@ def _with_sizes(rows: Numbers, grid: dict[str, Any], columns: Sequence[str]) -> 
 
 
 def case_scores(grid: dict[str, Any], uncounted: Collection[str] = ()) -> Numbers:
-    """One row per case, one column per task, and the average; beside single-task training also how
-    many tasks do not lose by sharing."""
+    """One row per case, one column per task, and the average; compared with single-task training,
+    also the number of tasks that do not lose by sharing."""
     rows = {
         case: _row([scores_of(cell["splits"]) for cell in cells], uncounted)
         for case, cells in cases_of(grid).items()
@@ -116,7 +116,7 @@ def case_scores(grid: dict[str, Any], uncounted: Collection[str] = ()) -> Number
 
 
 def case_dissociation(grid: dict[str, Any]) -> Numbers:
-    """One row per case: D over the seeds in which it is defined; None where it is in none."""
+    """One row per case: D over the seeds in which it is defined; None if it is in none."""
     rows: Numbers = {}
     for case, cells in cases_of(grid).items():
         measured = [cell["dissociation"] for cell in cells if cell.get("dissociation")]
@@ -128,7 +128,7 @@ def case_dissociation(grid: dict[str, Any]) -> Numbers:
 
 
 def arm_averages(comparison: dict[str, Any]) -> Numbers:
-    """A row an arm: the average, and how many tasks it improves."""
+    """One row per arm: the average, and the number of tasks it improves."""
     found = arm_scores(comparison)
     baseline = found[comparison["baseline"]]
     rows: Numbers = {}
@@ -141,8 +141,8 @@ def arm_averages(comparison: dict[str, Any]) -> Numbers:
 
 
 def arm_scores(comparison: dict[str, Any]) -> Numbers:
-    """One row per arm, one column per task, and the average; `splits` are the scores of its runs.
-    With the p of the differences to the baseline where the comparison has them."""
+    """One row per arm, one column per task, and the average, with the p of the differences to the
+    baseline if the comparison has them; `splits` are the scores of its runs."""
     kept = set(comparison["tasks"])
     rows: Numbers = {}
     for arm, about in comparison["arms"].items():
@@ -172,7 +172,7 @@ def arm_dissociation(comparison: dict[str, Any]) -> Numbers:
 
 
 def growing(grid: dict[str, Any]) -> Numbers:
-    """A row a case, a column a number of tasks: the average over the smallest group's tasks."""
+    """One row per case, one column per number of tasks: the average over the smallest group."""
     smallest = min((cell["varied"]["tasks"] for cell in finished(grid)), key=len)
     rows: Numbers = {}
     for case, cells in cases_of(grid).items():
@@ -198,7 +198,7 @@ def growing(grid: dict[str, Any]) -> Numbers:
 
 
 def largest_group(grid: dict[str, Any]) -> Numbers:
-    """A row a case, a column a task, and the averages over benchmarks and over all."""
+    """One row per case, one column per task, and the averages over benchmarks and over all."""
     most = max(len(cell["varied"]["tasks"]) for cell in finished(grid))
     cells = [cell for cell in finished(grid) if len(cell["varied"]["tasks"]) == most]
     part = {**grid, "cells": cells}
@@ -215,7 +215,7 @@ def largest_group(grid: dict[str, Any]) -> Numbers:
 
 
 def _name(column: str) -> str:
-    """The task of a column: MNLI has two."""
+    """The task of a column (MNLI has two columns)."""
     return column.removesuffix("-mm")
 
 
@@ -241,7 +241,7 @@ def _improved(
     *,
     ties: bool = False,
 ) -> int:
-    """How many tasks are better than in the other row (or as good)."""
+    """Number of tasks that are better than in the other row (or as good, with `ties`)."""
     apart = {"average", SPREAD, AT_LEAST_ALONE, *SIZES, *uncounted}
     count = 0
     for task, mine in row.items():

@@ -1,4 +1,4 @@
-"""Readers of statistics: what the datasets and the models of a paper are, without any training."""
+"""Readers of statistics: datasets and models of a paper, without any training."""
 
 from typing import Any
 

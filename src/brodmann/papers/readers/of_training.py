@@ -1,4 +1,4 @@
-"""Readers of logs: what happened in the course of a training."""
+"""Readers of logs: the course of a training."""
 
 from typing import Any
 
@@ -8,12 +8,12 @@ from brodmann.files import read_json
 from brodmann.papers.readers.common import cases_of, folder_of, log_of, percent
 from brodmann.papers.recipes import Numbers
 
-WINDOWS = 20  # columns of a training's course, at most
+WINDOWS = 20  # largest number of columns for a training's course
 PEAK = "peak at step"  # a column: the end of the window in which a task has its largest share
 
 
 def scores_over_training(grid: dict[str, Any]) -> Numbers:
-    """A row a case, a column an evaluation: the mean score over tasks and seeds."""
+    """One row per case, one column per evaluation: the mean score over tasks and seeds."""
     return {
         case: {
             f"step {step}": percent(float(np.mean([dict(curve)[step] for curve in curves])))
@@ -34,7 +34,7 @@ def scores_over_training(grid: dict[str, Any]) -> Numbers:
 
 
 def two_tasks_over_training(grid: dict[str, Any]) -> Numbers:
-    """The first and the last task of the first seed, a column an evaluation."""
+    """Scores of the first and the last task, first seed, one column per evaluation."""
     rows: Numbers = {}
     for case, cells in cases_of(grid).items():
         entries = [entry for entry in log_of(grid, cells[0]) if "evaluation" in entry]
@@ -48,8 +48,8 @@ def two_tasks_over_training(grid: dict[str, Any]) -> Numbers:
 
 
 def entropy_over_training(grid: dict[str, Any]) -> Numbers:
-    """How unsure the model is of the first and of the last task that has an entropy, first seed:
-    one column per evaluation, the mean since the one before, in percent of a uniform answer's."""
+    """Uncertainty about the first and the last task that has an entropy, first seed: one column per
+    evaluation, the mean since the one before, in percent of a uniform answer's."""
     rows: Numbers = {}
     for case, cells in cases_of(grid).items():
         log = log_of(grid, cells[0])
@@ -69,9 +69,11 @@ def entropy_over_training(grid: dict[str, Any]) -> Numbers:
 
 
 def examples_over_training(grid: dict[str, Any]) -> Numbers:
-    """How many examples of every task an iteration trains on, first seed, over the course of the
-    training; when a task first has its largest share; and how hard its data look by themselves
-    (`analysis/difficulty.py`)."""
+    """Examples per iteration of every task, first seed, over the course of the training.
+
+    Also the step at which a task first has its largest share, and the difficulty of its data
+    (`analysis/difficulty.py`).
+    """
     rows: Numbers = {}
     for case, cells in cases_of(grid).items():
         taken = [(e["step"], e["examples"]) for e in log_of(grid, cells[0]) if "examples" in e]
@@ -90,13 +92,13 @@ def examples_over_training(grid: dict[str, Any]) -> Numbers:
 
 
 def _windows(taken: list[tuple[int, Any]]) -> list[list[tuple[int, Any]]]:
-    """Lines of the log, several together where there are many."""
+    """Lines of the log, grouped if there are many."""
     size = -(-len(taken) // WINDOWS)
     return [taken[start : start + size] for start in range(0, len(taken), max(size, 1))]
 
 
 def _first_peak(row: dict[str, float | None]) -> int | None:
-    """The step at which the task has its largest number of examples an iteration."""
+    """The step at which the task has its largest number of examples per iteration."""
     best: tuple[float, int] | None = None
     for column, value in row.items():
         if value is not None and (best is None or value > best[0]):

@@ -1,4 +1,4 @@
-"""How large the models of a table are: parameters as the papers count them."""
+"""Sizes of the models of a table: parameters as the papers count them."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from brodmann.models.encoders import Architecture, architecture_of
 from brodmann.papers.readers.common import cases_of, scores_of
 from brodmann.papers.recipes import Numbers
 
-TOTAL, TRAINED = "total params (×)", "trained params/task (%)"  # of the backbone's
+TOTAL, TRAINED = "total params (×)", "trained params/task (%)"  # relative to the backbone
 OVERALL, ACTIVATED = "overall params (M)", "activated params (M)"
 SIZES = (TOTAL, TRAINED, OVERALL, ACTIVATED)
 
@@ -15,9 +15,9 @@ def sizes_of(grid: dict[str, Any]) -> Numbers:
     """One row per case whose runs counted their parameters, output heads left out.
 
     The unit of a multiple is the backbone of the case: its single-task encoder, or the encoder
-    itself where nothing was added. What a task trains is the trained part of the encoder over the
-    number of scores in the row, which counts both sets of MNLI (Pilault et al. 2021, Table 2); an
-    encoder of a task's own is trained whole.
+    itself if nothing was added. The parameters a task trains are the trained part of the encoder
+    over the number of scores in the row, which counts both sets of MNLI (Pilault et al. 2021,
+    Table 2); with one encoder per task, all of it is trained.
     """
     cases = {
         case: cells[0]
@@ -43,7 +43,7 @@ def sizes_of(grid: dict[str, Any]) -> Numbers:
 
 
 def _backbones(cases: dict[str, dict[str, Any]]) -> dict[str, float]:
-    """Parameters of the bare encoders that some case shows: shared as it is, or one per task."""
+    """Parameters of the bare encoders in any case: a shared one, or one per task."""
     found: dict[str, float] = {}
     for cell in cases.values():
         model, encoder = _model(cell), float(cell["parameters"]["encoder"])

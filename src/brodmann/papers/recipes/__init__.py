@@ -32,32 +32,32 @@ class View:
     shows: str
     reader: str  # a function of `readers.py`
     paper: Numbers = field(default_factory=dict)
-    note: str = ""  # how ours differs by construction
+    note: str = ""  # how ours differs by design
     figure: str = ""  # how it is drawn: "bars", "lines", "matrix" or "points"; a table is not
     unit: str = ""  # what bars and lines show: the label of their axis
     sides: list[str] = field(default_factory=list)  # what a matrix's rows are, and its columns
-    relate: list[str] = field(default_factory=list)  # its way of relating tasks, if not all
-    arm: str = ""  # the one it reads, if not all
+    relate: list[str] = field(default_factory=list)  # the relations it shows, if not all
+    arm: str = ""  # the arm it reads, if not all
 
 
 @dataclass(frozen=True)
 class Recipe:
     """One experiment."""
 
-    name: str  # its file
+    name: str  # name of its file
     path: Path
-    folder: str  # of its runs, under the output
+    folder: str  # folder of its runs, in the output
     paper: str
     varies: str
     views: tuple[View, ...]
     at_paper_scale: dict[str, Any] = field(default_factory=dict)  # setting → value
     needs: tuple[str, ...] = ()  # recipes whose runs it starts from
     needs_at_paper_scale: tuple[str, ...] = ()  # further ones
-    statistics: bool = False  # of its tasks and `models` alone: nothing is trained
+    statistics: bool = False  # only describes its tasks and `models`: nothing is trained
     models: dict[str, str] = field(default_factory=dict)  # title → backbone
-    relate: tuple[str, ...] = ()  # ways of relating tasks, where that is the experiment
+    relate: tuple[str, ...] = ()  # relations of tasks, if they are the experiment
     titles: tuple[str, ...] = ()  # of the cases of its grid, in their order
-    titles_at_paper_scale: tuple[str, ...] = ()  # where these are others
+    titles_at_paper_scale: tuple[str, ...] = ()  # if they differ
     attention: dict[str, list[str]] = field(default_factory=dict)  # which pairs' maps are compared
 
     def starts_from(self, scale: str) -> tuple[str, ...]:
@@ -110,7 +110,7 @@ def missing() -> list[str]:
 
 
 def find(name: str) -> tuple[Recipe, list[View]]:
-    """A recipe with all its views, or the one view that is named."""
+    """A recipe with all its views, or with the one view that is named."""
     for recipe in recipes():
         if recipe.name == name:
             return recipe, list(recipe.views)

@@ -236,7 +236,7 @@
 
   function follow() {
     at("alpha-value").textContent = `${Math.round(10 * percent) / 10} %`;
-    at("alpha").setAttribute("aria-valuetext", `${percent} % of heads, ${chosen()} heads a task`);
+    at("alpha").setAttribute("aria-valuetext", `${percent} % of heads, ${chosen()} heads per task`);
     at("alpha-d").textContent = dissociation();
     const count = run.tasks.length, every = run.layers * run.heads;
     const uses = Array(every).fill(0);
@@ -249,7 +249,7 @@
     const alone = uses.filter((use) => use === 1).length, shared = uses.filter((use) => use > 1).length;
     const none = run.present - alone - shared;
     at("counts").textContent = count > 1
-      ? `${chosen()} heads a task: ${alone} heads are in one task's top alone, ${shared} in several, ${none} in none.`
+      ? `${chosen()} heads per task: ${alone} heads are top heads of one task only, ${shared} of several, ${none} of none.`
       : `${chosen()} of ${run.present} heads.`;
     overlap();
     if (pinned >= 0) profile(pinned);
@@ -294,7 +294,7 @@
   function build() {
     pinned = -1;
     cursor = 0;
-    const joined = map(-1, "whose each head is");
+    const joined = map(-1, "the owner of each head");
     at("joined").replaceChildren(joined.svg);
     maps = [joined];
     at("maps").replaceChildren();

@@ -1,6 +1,6 @@
-"""The chapters of a report in their order: one file each, `section(study)` or nothing to say.
+"""The chapters of a report in their order: one file each, with `section(study)`.
 
-A run that lacks a measurement lacks its section. To add one: write a file here, name it below.
+A run without a measurement has no such section. To add one, write a file here and list it below.
 """
 
 from collections.abc import Callable

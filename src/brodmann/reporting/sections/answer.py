@@ -1,4 +1,4 @@
-"""The answer first: scores, who shares well, how far tasks have separated, what to try next."""
+"""The answer first: scores, gains by sharing, how far tasks have separated, what to try next."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -19,7 +19,7 @@ from brodmann.reporting.record import Study
 from brodmann.reporting.separation import HARDLY, separation
 from brodmann.text import interval, percent, points
 
-MANY = 8  # tasks whose scores push everything else off the first screen
+MANY = 8  # more tasks push everything else off the first screen
 
 
 def section(study: Study) -> Section | None:
@@ -27,9 +27,9 @@ def section(study: Study) -> Section | None:
     if run is None:
         return None
     blocks: list[Block] = []
-    if "meta" in run.measures:  # its stages are its own
+    if "meta" in run.measures:  # it has other stages
         if found := meta_findings(run.measures["meta"]):
-            blocks.append(Items(found, "Learning pairs never seen"))
+            blocks.append(Items(found, "Learning unseen pairs"))
     elif missing := missing_stages(run):
         commands = ", ".join(f"`brodmann {stage}`" for stage in missing)
         blocks.append(Words(f"Not finished: {commands} is still to come.", "lead"))
@@ -71,8 +71,8 @@ def score_table(
     of: str = "",
     metrics: Mapping[str, Sequence[str]] | None = None,
 ) -> Table:
-    """Every split that was judged, validation first: each task's primary metric, then its others
-    where `metrics` names them."""
+    """Every evaluated split, validation first: each task's primary metric, then the others that
+    `metrics` names."""
     several = len(splits) > 1
     rows: list[tuple[str, ...]] = []
     primary = []
@@ -96,7 +96,7 @@ def score_table(
 
 
 def _cells(entry: dict[str, Any]) -> tuple[str, ...]:
-    """Metric, score, interval, trivial, gain, examples; an error is no percentage."""
+    """Metric, score, interval, trivial, gain, examples; an error is not a percentage."""
     metric, score, trivial = entry["metric"], entry["score"], entry.get("trivial")
     ends, examples = entry.get("interval"), entry.get("examples")
     judged = "–" if examples is None else f"{examples:,}"

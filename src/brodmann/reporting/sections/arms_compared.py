@@ -1,4 +1,4 @@
-"""Ways of training side by side: scores, differences beyond chance, separation of each."""
+"""Ways of training compared: scores, differences beyond chance, separation of each."""
 
 from typing import Any
 
@@ -75,7 +75,7 @@ def scores(result: dict[str, Any]) -> Table:
 
 
 def dissociation(facts: dict[str, Any]) -> str:
-    """D over seeds, and over how many of the runs where it is undefined in some."""
+    """D over seeds and, if it is undefined in some runs, over how many."""
     if facts["dissociation"] is None and facts.get("undefined"):
         return "undefined"
     defined, measured = facts.get("dissociation_over", (0, 0))
@@ -84,7 +84,7 @@ def dissociation(facts: dict[str, Any]) -> str:
 
 
 def differences(result: dict[str, Any], arm: str) -> Bars:
-    """Paired differences of the scores, and of D where both arms have one."""
+    """Paired differences of the scores, and of D if both arms have one."""
     against = result["arms"][arm]["against"]
     named = {**against["per_task"], "average": against["average"]}
     if against.get("dissociation") is not None:

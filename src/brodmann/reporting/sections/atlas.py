@@ -1,4 +1,4 @@
-"""The atlas: every head of the encoder, its importance to every task, and whose it is."""
+"""The atlas: every head of the encoder, its importance to every task, and its owner."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ def section(study: Study) -> Section | None:
     measured = {name: _measured(run) for name, run in mapped.items()}
     pairs = list(pairs_of(first).values())
     if {len({pair[axis] for pair in pairs}) > 1 for axis in (0, 1)} == {True}:
-        maps |= pooled_maps(pairs, first.scores)  # to be chosen like another run
+        maps |= pooled_maps(pairs, first.scores)  # selectable like another run
         measured |= {name: [] for name in maps if name not in measured}
     return Section("atlas", "Atlas of heads", [Words(text), Atlas(maps, measured, alpha)])
 

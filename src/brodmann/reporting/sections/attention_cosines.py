@@ -1,4 +1,4 @@
-"""Where two models look alike: attention maps head by head (HMNet, Figures 5 and 6)."""
+"""Where two models attend alike: attention maps head by head (HMNet, Figures 5 and 6)."""
 
 from collections.abc import Sequence
 
@@ -20,11 +20,11 @@ def section(study: Study) -> Section | None:
 
 
 def layers(maps: AttentionMaps) -> list[Block]:
-    """Layer by task, the mean over heads."""
+    """Mean over heads, layer by task."""
     one, other = maps.runs
     text = (
         f"Mean cosine between the attention maps of {one} and {other} on the same texts "
-        f"({maps.examples:,} a task at most); the last layer is on top. 100 %: the heads look "
+        f"(at most {maps.examples:,} per task); the last layer is on top. 100 %: the heads look "
         "where they look in the other model."
     )
     means = maps.values.mean(axis=2).T[::-1]
@@ -32,7 +32,7 @@ def layers(maps: AttentionMaps) -> list[Block]:
 
 
 def heads(maps: AttentionMaps) -> list[Block]:
-    """Layer by head, for every task."""
+    """Every head, layer by head, for every task."""
     return [
         _matrix(
             values[::-1],

@@ -1,4 +1,4 @@
-"""Whether an encoder that knows its task uses what it knows: scores with tasks exchanged."""
+"""Whether an encoder that knows its task uses that knowledge: scores with tasks swapped."""
 
 from brodmann.reporting.blocks import Section, Table, Words
 from brodmann.reporting.record import Study
@@ -25,8 +25,8 @@ def section(study: Study) -> Section | None:
         ]
         caption = (
             "Validation scores as trained, and with the encoder told that the text belongs to "
-            f"another task (mean over {len(next(iter(worth['exchanged'].values())))} exchanges). "
-            "Output heads stay each task's own."
+            f"another task (mean over {len(next(iter(worth['exchanged'].values())))} swaps). "
+            "Each task keeps its own output head."
         )
         blocks.append(Table(("task", "own task", "another task", "lost"), rows, caption))
     return Section("conditioning", "Is the conditioning used?", blocks) if blocks else None

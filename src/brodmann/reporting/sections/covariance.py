@@ -1,4 +1,4 @@
-"""How the tasks' inputs relate (CovSim), and whether those that are alike gain by sharing
+"""How the tasks' inputs relate (CovSim), and whether tasks with similar inputs gain by sharing
 (Pilault et al. 2021, Figure 6)."""
 
 from typing import Any
@@ -28,7 +28,7 @@ def section(study: Study) -> Section | None:
 
 
 def similarity(found: dict[str, Any], where: str = "") -> list[Block]:
-    """CovSim of every two tasks."""
+    """CovSim of every pair of tasks."""
     matrix = found["covsim"]
     most = max(max(row) for row in matrix) or 1.0
     return [
@@ -40,15 +40,17 @@ def similarity(found: dict[str, Any], where: str = "") -> list[Block]:
             found["tasks"],
             found["tasks"],
             matrix,
-            f"CovSim (%) of {found['examples']:,} texts a task at most{where}.",
+            f"CovSim (%) of at most {found['examples']:,} texts per task{where}.",
             [[value / most for value in row] for row in matrix],
         ),
     ]
 
 
 def gain_points(study: Study) -> list[tuple[float, float, str]]:
-    """(CovSim, gain in points, task) of every way of training that has CovSim, the single-task one
-    apart; the name of the way stands beside the task where there are several."""
+    """(CovSim, gain in points, task) of every way of training that has CovSim, except single-task.
+
+    If there are several, the task's name is followed by the way.
+    """
     measured = {
         arm: (run.measures["covsim"], found)
         for arm, run in runs_by_arm(study, "covsim").items()

@@ -38,9 +38,9 @@ def views(result: Dissociation, hardly_trained: Collection[str]) -> list[Block]:
 
 
 def summary(result: Dissociation, hardly_trained: Collection[str] | None = None) -> list[Block]:
-    """Scores with heads off, D of each task and of all, every pair, and what to be careful about.
+    """Scores with heads off, D of each task and of all, every pair, and reasons for care.
 
-    `hardly_trained` are the tasks whose D says little; otherwise those the result itself names.
+    `hardly_trained` are the tasks whose D says little; by default those the result itself names.
     """
     named = result.undertrained if hardly_trained is None else hardly_trained
     weak = [task for task in result.tasks if task in named]
@@ -79,7 +79,7 @@ def cautions(result: Dissociation) -> list[str]:
     found = []
     if architecture_of(result.settings.get("architecture")).separate:
         found.append(
-            "every task has an encoder of its own here: heads are compared by their places only"
+            "every task has its own encoder here: heads are compared by their positions only"
         )
     found += [f"{name} has no D: {reason}" for name, reason in result.undefined.items()]
     found += [
@@ -98,7 +98,7 @@ def layers(result: Dissociation) -> Matrix:
         [*result.tasks, "spread over tasks"],
         [f"layer {layer}" for layer in range(len(spread))],
         [*rows, spread],
-        f"Where each task's top {percentage(result.alpha)} of heads stand: heads per layer, and "
+        f"Where each task's top {percentage(result.alpha)} of heads are: heads per layer, and "
         "their standard deviation over tasks.",
         [*[[value / most for value in row] for row in rows], [None] * len(spread)],
         digits=0,
@@ -156,7 +156,7 @@ def overlap(result: Dissociation) -> Matrix:
 
 
 def certainty(result: Dissociation) -> list[tuple[str, str]]:
-    """What could have made D another one: examples judged, examples of importance, chance."""
+    """What could have changed D: evaluated examples, importance examples, chance."""
     if result.mean is None:
         return [("D is undefined.", reasons(result.undefined))]
     ends = result.intervals["mean"]
@@ -169,8 +169,8 @@ def certainty(result: Dissociation) -> list[tuple[str, str]]:
         items.append((words, f"{redraws} redraws, which keep {kept} % of the chosen heads"))
     if result.null is not None and result.null["p"] is not None:
         null = result.null
-        words = f"{p_value(null['p'])} against the same heads, dealt to the tasks at random"
-        beyond = f"95 % of {null['values']} ways to deal them give at most"
+        words = f"{p_value(null['p'])} against the same heads, assigned to the tasks at random"
+        beyond = f"95 % of {null['values']} assignments give at most"
         items.append((words, f"{beyond} {percent(null['highest'])} %"))
     return items
 

@@ -14,7 +14,7 @@ def section(study: Study) -> Section | None:
 
 
 def learnt(summary: dict[str, Any]) -> list[Block]:
-    """Of every task a curve over the amounts of data, and a table with what each start gains."""
+    """For every task, a curve over the amounts of data, and a table of what each start gains."""
     blocks: list[Block] = []
     for task, table in summary["tasks"].items():
         starts = list(next(iter(table.values())))

@@ -32,7 +32,7 @@ def section(study: Study) -> Section | None:
 
 
 def _seed(run: Record) -> str:
-    """Of several seeds' starts the first is the run's model."""
+    """A note that the run's model is the start of the first of several seeds."""
     found = run.measures.get("meta")
     if found is None or found["seeds"] < 2:
         return ""
@@ -41,7 +41,7 @@ def _seed(run: Record) -> str:
 
 
 def _shades(gates: list[list[float]]) -> list[list[float]]:
-    """From the most closed to the most open of these gates; heads that are off are white."""
+    """Shades from the most closed to the most open of these gates; heads that are off are white."""
     values = [value for row in gates for value in row if value > 0]
     low, high = min(values, default=0.0), max(values, default=1.0)
     reach = (high - low) or 1.0

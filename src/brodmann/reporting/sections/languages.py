@@ -1,4 +1,4 @@
-"""Do heads specialise by task or by language? Where a run has tasks in several languages."""
+"""Do heads specialise by task or by language? For runs with tasks in several languages."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -25,7 +25,7 @@ def section(study: Study) -> Section | None:
     run = chosen.run
     alpha = 0.3 if run.dissociation is None else run.dissociation.alpha
     found = specialization_axes(chosen.pairs, chosen.scores, alpha, run.dissociation)
-    assert found is not None  # both axes are there, or there would be a reason
+    assert found is not None  # both axes exist, or there would be a reason
     rows = [
         [
             kind,
@@ -51,7 +51,7 @@ def section(study: Study) -> Section | None:
 
 @dataclass
 class Compared:
-    """What of a run can be compared; `reason` says why nothing can."""
+    """The comparable part of a run; `reason` says why nothing can be compared."""
 
     run: Record
     pairs: list[tuple[str, str]]
@@ -61,7 +61,7 @@ class Compared:
 
 
 def compared(run: Record) -> Compared | None:
-    """None where there is nothing to ask: no map of heads, or not two languages."""
+    """The comparable part, or None without a map of heads or two languages."""
     if run.scores is None:
         return None
     data = run.provenance.get("data", {})
@@ -81,7 +81,7 @@ def compared(run: Record) -> Compared | None:
     reason = ""
     if len({task for task, _ in pairs}) == len(pairs):
         reason = (
-            "Not compared: no task stands here in two languages. Tasks of own data are the same "
+            "Not compared: no task has two languages here. Tasks of your own data are the same "
             "task if they name the same `head`."
         )
     elif len({language for _, language in pairs}) == len(pairs):
@@ -98,7 +98,7 @@ def pairs_of(run: Record) -> dict[str, tuple[str, str]]:
 
 
 def _unlearnt(run: Record) -> str:
-    """Why heads of this run say little: how many of its pairs are hardly above trivial answers."""
+    """Why heads of this run say little: the number of pairs hardly above trivial answers."""
     result = run.dissociation
     if result is None or not result.undertrained:
         return ""
@@ -125,5 +125,5 @@ def _answer(found: dict[str, object], unlearnt: str) -> str:
     if p >= CLEAR:
         return f"{numbers} That is no clear difference: neither axis stands out."
     if unlearnt:
-        return f"{numbers} But {unlearnt}, so this says little of heads that serve them."
+        return f"{numbers} But {unlearnt}, so this says little about the heads that serve them."
     return f"{numbers} Heads specialise by {'task' if by_task > by_language else 'language'}."

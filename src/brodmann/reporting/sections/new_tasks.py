@@ -1,5 +1,5 @@
-"""New tasks for a trained model: what each start scores before any training (Pilault et al. 2021,
-Table 8), after it (Table 3), and what became of the tasks it had."""
+"""New tasks for a trained model: scores of each start before any training (Pilault et al. 2021,
+Table 8), after it (Table 3), and what happened to the old tasks."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ def section(study: Study) -> Section | None:
 
 
 def zero_shot(found: dict[str, Any]) -> list[Block]:
-    """What each start scores on the new tasks before any training, and what training made of it."""
+    """Scores of each start on the new tasks before any training, and after it."""
     tasks = list(found["zero_shot"])
     rows = [[start, *map(percent, scores)] for start, scores in start_rows(found)]
     after = found.get("scores", {}).get("validation", {})
@@ -35,7 +35,7 @@ def zero_shot(found: dict[str, Any]) -> list[Block]:
 
 
 def adapted(found: dict[str, Any]) -> list[Block]:
-    """What each share of the data gave, and what became of the old tasks."""
+    """Scores for each share of the data, and what happened to the old tasks."""
     blocks: list[Block] = []
     if "shares" in found:
         blocks.append(by_share(found, list(found["zero_shot"])))
@@ -56,9 +56,7 @@ def by_share(found: dict[str, Any], tasks: list[str]) -> Table:
         for share, row in found["shares"].items()
     ]  # fmt: skip
     columns = ["training data", *(f"{task}: {found['metrics'][task]} (%)" for task in tasks)]
-    caption = (
-        "Trained from the start once for each share of the data, larger shares holding the smaller."
-    )
+    caption = "Trained from the start once for each share of the data; each inside the next larger."
     return Table(columns, rows, caption)
 
 

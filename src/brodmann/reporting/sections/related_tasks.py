@@ -1,5 +1,5 @@
 """Which tasks matter to which, and which belong together (HMNet, Tables 2 and 3, Figure 2); how
-alike their encoders became, against how far they separated (Li et al. 2023, Figures 3, 5-7)."""
+similar their encoders are, against how far they separated (Li et al. 2023, Figures 3, 5-7)."""
 
 from typing import Any
 
@@ -29,17 +29,17 @@ def section(study: Study) -> Section | None:
 
 
 def relevance_views(found: dict[str, Any]) -> list[Block]:
-    """The matrix in the order of the tree, so that tasks that are alike stand together."""
+    """The matrix in the order of the tree, so that similar tasks are neighbours."""
     order = [*found["dendrogram"]["order"]]
     order += [name for name in found["tasks"] if name not in order]
     matrix = reindexed(np.array(found["matrix"], dtype=float), found["tasks"], order)
     most = float(np.nanmax(np.abs(matrix), initial=0.0)) or 1.0
     text = (
-        f"Relevance by {found['by']}: {RELATIONS[found['by']].shows}. A row is a source, a column "
-        f"a target; the two directions differ.{_terms(found)}"
+        f"Relevance by {found['by']}: {RELATIONS[found['by']].shows}. Rows are sources, columns "
+        f"are targets; the two directions differ.{_terms(found)}"
     )
     caption, shades, colours = f"Relevance (%) by {found['by']}.", matrix / most, ""
-    if (matrix < 0).any():  # by the square root: a little harm beside a large gain can be seen
+    if (matrix < 0).any():  # by the square root: little harm is visible beside a large gain
         colours = "In the other colour: harm."
         shades = np.sign(shades) * np.sqrt(np.abs(shades))
     groups = [(f"Cluster {n}: {', '.join(g)}", "") for n, g in enumerate(found["clusters"], 1)]
@@ -55,21 +55,21 @@ def relevance_views(found: dict[str, Any]) -> list[Block]:
         words = f"The clearest number of clusters is {clear['clusters']}"
         blocks.append(Words(f"{words} (silhouette {clear['silhouette']:.2f}).", "note"))
     if joins := found["dendrogram"]["joins"]:
-        caption = "Who joins whom first: average linkage of the rows."
+        caption = "Which tasks join first: average linkage of the rows."
         blocks.append(Tree(found["dendrogram"]["order"], joins, caption))
     return blocks
 
 
 def _terms(found: dict[str, Any]) -> str:
-    """How it was measured, where the result says so."""
+    """How it was measured, if the result says so."""
     trained = found.get("trained")
     if "pieces" in found:
-        return f" Words: the pieces that the tokenizer of {found['pieces']} cuts."
+        return f" Words are the pieces that the tokenizer of {found['pieces']} makes."
     if not trained:
         return ""
     amount = f"at most {trained['limit']:,}" if trained["limit"] else "all"
     return (
-        f" Trained on {amount} examples a task, {counted(trained['epochs'], 'epoch')}, "
+        f" Trained on {amount} examples per task, {counted(trained['epochs'], 'epoch')}, "
         f"{trained['backbone']}, seed {trained['seed']}."
     )
 
@@ -95,13 +95,13 @@ def similarity_views(found: dict[str, Any], study: Study) -> list[Any]:
         for words, pairwise in beside.items():
             blocks += link_views(name, tasks, np.array(matrix, dtype=float), words, pairwise)
     if blocks and not beside and any(run.dissociation for run in study.runs):
-        text = "No run with a dissociation has three of these tasks: nothing to set them against."
+        text = "No run with a dissociation has three of these tasks: nothing to compare them with."
         blocks.append(Words(text, "note"))
     return blocks
 
 
 def similarity_matrix(name: str, found: dict[str, Any]) -> Matrix:
-    """How alike the encoders of every two tasks are, by one measure."""
+    """How similar the encoders of every two tasks are, by one measure."""
     matrix = found[name]["matrix"]
     relation = RELATIONS[name]
     between = ", between the encoders of single tasks" if relation.separate else ""
@@ -110,17 +110,17 @@ def similarity_matrix(name: str, found: dict[str, Any]) -> Matrix:
 
 
 def relations(name: str, found: dict[str, Any]) -> list[Block]:
-    """What one measure of trained runs says of every two tasks."""
+    """What one measure on trained runs says about every two tasks."""
     return similarity(found) if RELATIONS[name].alone else [similarity_matrix(name, found)]
 
 
 def dissociations(tasks: list[str], study: Study) -> dict[str, Any]:
-    """What similarity is set against: pairwise D of the run that trains most of the tasks together,
-    and D of the pairs of a grid, each in the order of `tasks`."""
+    """Dissociations to compare with similarity: pairwise D of the run that trains most of the tasks
+    together, and D of the pairs of a grid, each in the order of `tasks`."""
     joint = [
         (run.name, run.dissociation)
         for run in study.runs
-        # encoders of their own have heads in common by their places only
+        # separate encoders have heads in common by position only
         if run.dissociation is not None
         and not architecture_of(run.dissociation.settings.get("architecture")).separate
     ]
@@ -143,7 +143,7 @@ def link_views(name: str, tasks: list[str], similarity: Any, words: str, apart: 
     if link is None:
         return []
     caption = (
-        f"Do tasks that are more alike ({name.upper()}) separate less ({words})? Pearson r = "
+        f"Do similar tasks ({name.upper()}) separate less ({words})? Pearson r = "
         f"{plain(link['pearson'], 2)} ({p_value(link['pearson_p'])}), Spearman "
         f"{plain(link['spearman'], 2)} ({p_value(link['spearman_p'])}), {link['pairs']} pairs that "
         "share tasks. Band: 95 % of the line."

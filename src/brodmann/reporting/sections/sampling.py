@@ -18,7 +18,7 @@ def section(study: Study) -> Section | None:
     sampler = run.settings.get("training", {}).get("sampling")
     chosen = sampler not in SAMPLERS or SAMPLERS[sampler].by_example
     text = (
-        "Of every task's candidates those the model was least sure about were trained on. "
+        "The model was trained on the candidates of every task that it was least sure about. "
         if chosen
         else f"Tasks were drawn by the sampler {sampler}; how sure the model was did not count. "
     ) + "Uncertainty is the entropy of an answer over that of a uniform one: 1 knows nothing."
@@ -33,7 +33,7 @@ def section(study: Study) -> Section | None:
         Lines(
             _counts(run, entries),
             "step",
-            "examples a batch",
+            "examples per batch",
             "How many examples of each task were trained on.",
         ),
     ]

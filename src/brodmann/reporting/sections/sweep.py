@@ -1,4 +1,4 @@
-"""A grid of runs: scores and D over what was varied (Li et al. 2023, Figures 2, 8, 9, 10)."""
+"""A grid of runs: scores and D over the varied settings (Li et al. 2023, Figures 2, 8, 9, 10)."""
 
 from statistics import mean, stdev
 from typing import Any
@@ -47,7 +47,7 @@ def section(study: Study) -> Section | None:
 
 
 def summary(grid: dict[str, Any]) -> list[Block]:
-    """Every run, D over seeds, differences between settings, and what failed."""
+    """Every run, D over seeds, differences between settings, and failures."""
     blocks: list[Block] = [table(grid["cells"])]
     if grid["over_seeds"]:
         items = [
@@ -64,7 +64,7 @@ def summary(grid: dict[str, Any]) -> list[Block]:
     if against := grid.get("differences"):
         blocks.append(differences(against))
     if failed := grid.get("failed"):
-        blocks.append(Words(f"{len(failed)} failed: run again to try them again", "warning"))
+        blocks.append(Words(f"{len(failed)} failed: run again to retry them", "warning"))
     return blocks
 
 
@@ -91,7 +91,7 @@ def _lead(every: list[dict[str, Any]], cells: list[dict[str, Any]]) -> str:
     words = counted(len(every), "run") + (f", {failed} of them failed" if failed else "")
     scored = [(value, cell) for cell in cells if (value := average(cell)) is not None]
     same = len({tuple(cell["varied"].get("tasks", ())) for cell in cells}) == 1
-    if len(scored) > 1 and same:  # averages over other tasks do not compare
+    if len(scored) > 1 and same:  # averages over different tasks cannot be compared
         value, best = max(scored, key=lambda pair: pair[0])
         words += f"; the highest average score is {percent(value)} % ({best['label']})"
     return words + "."
@@ -105,14 +105,14 @@ def _around(value: list[float | None]) -> list[float] | None:
 
 
 def _named(key: str, facts: dict[str, Any]) -> str:
-    """A setting, and over how many of its runs D was averaged where it is undefined in some."""
+    """A setting and, if D is undefined in some of its runs, the number of runs averaged."""
     if not facts["left_out"]:
         return key
     return f"{key} ({facts['seeds']} of {facts['seeds'] + facts['left_out']} runs)"
 
 
 def differences(entries: list[dict[str, Any]]) -> Table:
-    """Every setting against the first one over the same tasks, paired by seed."""
+    """Differences of every setting from the first one over the same tasks, paired by seed."""
     rows = []
     for entry in entries:
         apart = entry["dissociation"]
@@ -134,7 +134,7 @@ def differences(entries: list[dict[str, Any]]) -> Table:
 
 
 def table(cells: list[dict[str, Any]]) -> Table:
-    """A column for everything that varies, and one for each task where all runs have the same."""
+    """One column per varied setting, and one per task if all runs have the same."""
     keys = [
         key
         for key in dict.fromkeys(key for cell in cells for key in cell["varied"])
@@ -163,14 +163,14 @@ def table(cells: list[dict[str, Any]]) -> Table:
     caption = "Every run of the grid with its validation scores."
     if any((cell.get("dissociation") or {}).get("undertrained") for cell in cells):
         caption += (
-            " * hardly trained: near what answers without reading get, or a training loss near "
+            " * hardly trained: near what answers get without reading, or a training loss near "
             "that of guessing."
         )
     return _without_empty(Table(columns, rows, caption))
 
 
 def _without_empty(block: Table) -> Table:
-    """Only what some run has: a grid without D has no columns of D."""
+    """Only columns that some run fills: a grid without D has no columns of D."""
     kept = [
         place
         for place, name in enumerate(block.columns)
@@ -181,7 +181,7 @@ def _without_empty(block: Table) -> Table:
 
 
 def _marked_scores(cell: dict[str, Any]) -> dict[str, str]:
-    """task → its validation score, starred where it is hardly trained."""
+    """Validation score by task, starred if it is hardly trained."""
     weak = (cell.get("dissociation") or {}).get("undertrained", {})
     return {
         task: percent(score) + ("*" if task in weak else "")
@@ -230,7 +230,7 @@ def numeric_keys(cells: list[dict[str, Any]]) -> list[str]:
 
 
 def is_rate(key: str, values: list[float]) -> bool:
-    """Whether ratios count rather than differences: learning rates, and what spans decades."""
+    """Whether ratios count rather than differences: learning rates, and values over decades."""
     if min(values) <= 0:
         return False
     return key.rpartition(".")[2].endswith("rate") or max(values) / min(values) >= DECADES
@@ -239,7 +239,7 @@ def is_rate(key: str, values: list[float]) -> bool:
 def curve(
     cells: list[dict[str, Any]], key: str, what: str
 ) -> dict[str, list[tuple[float, float, float]]]:
-    """A line for every combination of the other settings; points are means over seeds."""
+    """One line per combination of the other settings; points are means over seeds."""
     lines: dict[str, dict[float, list[float]]] = {}
     for cell in cells:
         found = cell.get("dissociation")

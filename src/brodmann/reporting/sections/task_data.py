@@ -1,4 +1,4 @@
-"""Data and honesty: what was trained on, by whom, with what, and what the numbers do not say."""
+"""Data and limits: what was trained on, with which versions, and what the numbers do not show."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ def section(study: Study) -> Section | None:
     blocks: list[Any] = []
     first, *others = study.runs
     blocks += views(first)
-    blocks.append(Items(limits(study), "What these numbers do not say"))
+    blocks.append(Items(limits(study), "What these numbers do not show"))
     for run in others:
         blocks.append(Fold(f"The same for {run.name}", views(run)))
     return Section("data", "Data, versions, limits", blocks)
@@ -73,7 +73,7 @@ def _origin(run: Record) -> str:
             changed = " with local changes" if last["git"]["changed"] else ""
             words.append(f"commit {last['git']['commit'][:12]}{changed}")
         if len(sittings) > 1:
-            words.append(f"written in {len(sittings)} sittings")
+            words.append(f"written in {len(sittings)} sessions")
     words.append(f"configuration {run.provenance.get('fingerprint', '?')[:12]}")
     return " · ".join(words)
 
@@ -94,7 +94,7 @@ def limits(study: Study) -> list[tuple[str, str]]:
         found.append(
             (
                 "The model kept is the one with the best validation score.",
-                "so validation scores are a little flattering; test scores are not",
+                "so validation scores are slightly optimistic; test scores are not",
             )
         )
     return found

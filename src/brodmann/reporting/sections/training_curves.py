@@ -1,4 +1,4 @@
-"""Training: what each task learnt when, what was sampled, what every phase cost."""
+"""Training: what each task learnt when, what was sampled, and what every phase cost."""
 
 import math
 from typing import Any
@@ -9,7 +9,7 @@ from brodmann.reporting.findings import learning_curves
 from brodmann.reporting.record import Record, Study
 from brodmann.text import duration, percent
 
-POINTS = 30  # of a curve: more cannot be told apart
+POINTS = 30  # of a curve: more cannot be distinguished
 
 
 def section(study: Study) -> Section | None:
@@ -72,7 +72,7 @@ def sampling_shares(run: Record) -> dict[str, list[tuple[float, float]]]:
 
 
 def grouped(entries: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
-    """Neighbouring entries together, so that a curve has few enough points."""
+    """Group neighbouring entries, so that a curve has few enough points."""
     size = -(-len(entries) // POINTS)
     return [entries[at : at + size] for at in range(0, len(entries), size)] if entries else []
 
@@ -80,13 +80,13 @@ def grouped(entries: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
 def costs(run: Record) -> list[tuple[str, float]]:
     """Seconds of every phase; a phase measured again counts again.
 
-    Training is logged twice: its steps add up their own seconds, and each sitting's stage has the
-    whole time, evaluations included. The stages count, unless a killed sitting left none.
+    Training is logged twice: its steps add up their own seconds, and each session's stage has the
+    whole time, evaluations included. The stages count, unless a killed session left none.
     """
     phases: dict[str, float] = {}
     steps = max((e["seconds"] for e in run.entries("seconds") if "step" in e), default=0.0)
     if steps:
-        phases["training"] = 0.0  # comes first, wherever its stage stands in the log
+        phases["training"] = 0.0  # comes first, wherever its stage is in the log
     for entry in run.entries("stage"):
         phases[entry["stage"]] = phases.get(entry["stage"], 0.0) + entry["seconds"]
     if steps:

@@ -15,7 +15,7 @@ def section(study: Study) -> Section | None:
 
 
 def pair_views(found: dict[str, Any]) -> list[Block]:
-    """Of every unseen pair its curves over steps and examples, and a table of both."""
+    """For every unseen pair, its curves over steps and examples, and a table of both."""
     blocks: list[Block] = [Words(_how(found))]
     for name, pair in found["pairs"].items():
         starts = list(pair["table"][0]["starts"])
@@ -30,7 +30,7 @@ def pair_views(found: dict[str, Any]) -> list[Block]:
         last = max(entry["steps"] for entry in pair["table"])
         shots = [entry for entry in pair["table"] if entry["steps"] == last]
         if len(shots) > 1:
-            text = f"{name}: after {last} steps, by the examples adapted on, {seeds}"
+            text = f"{name}: after {last} steps, by number of examples, {seeds}"
             blocks.append(_lines(shots, starts, "shots", pair["metric"], text))
         rows = [
             [
@@ -53,7 +53,7 @@ def pair_views(found: dict[str, Any]) -> list[Block]:
 def _lines(
     entries: list[dict[str, Any]], starts: list[str], axis: str, metric: str, caption: str
 ) -> Lines:
-    """A line a start over steps or shots; a point of which every seed diverged is not there."""
+    """One line per start over steps or shots; points where every seed diverged are left out."""
     series = {
         start: [
             (float(place), 100 * mean[0], 100 * (mean[1] or 0.0))
@@ -79,7 +79,7 @@ def _how(found: dict[str, Any]) -> str:
     with_seed = " with the first seed, for all seeds" if found["tuning"] else ""
     chosen = ", ".join(f"{start} {entry['chosen']:g}" for start, entry in found["rates"].items())
     return (
-        f"Trained on {', '.join(found['trained_on'])}. The rate of adapting was chosen {tuned} "
+        f"Trained on {', '.join(found['trained_on'])}. The adaptation rate was chosen {tuned} "
         f"among {found['settings_tried']}{with_seed}: {chosen}."
     )
 

@@ -1,1 +1,1 @@
-"""What a configuration will take, before it runs."""
+"""Estimate what a configuration will take, before it runs."""

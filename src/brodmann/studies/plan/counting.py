@@ -1,4 +1,4 @@
-"""What studies take, counted from sizes and shapes alone, without data or weights."""
+"""Count what studies take from sizes and shapes alone, without data or weights."""
 
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ Run = tuple[str, Config, bool, float]  # (label, configuration, with heads, shar
 
 @dataclass(frozen=True)
 class Counted:
-    """Whole runs, and the operations and tokens of whatever is not a run."""
+    """Whole runs, and the operations and tokens of everything that is not a run."""
 
     config: Config  # with the model that it starts from
     runs: list[RunEstimate]
@@ -26,19 +26,19 @@ class Counted:
     tokens: float = 0.0
 
     def parts(self) -> list[RunEstimate]:
-        """Where parameters, memory and assumptions are read off."""
+        """The runs from which parameters, memory and assumptions are read."""
         if self.runs or not self.trainings:
             return self.runs
         return [estimate_run(self.config.name, self.config, heads=False)]
 
 
 def count_runs(config: Config, runs: list[Run]) -> Counted:
-    """Of ordinary runs."""
+    """Count ordinary runs."""
     return Counted(config, [estimate_run(n, one, heads=h, share=s) for n, one, h, s in runs])
 
 
 def count_trainings(config: Config, trainings: Trainings) -> Counted:
-    """Of many short trainings."""
+    """Count many short trainings."""
     tokens = sum(trainings.learnt.values())
     return Counted(config, [], trainings.count, operations_of(trainings, config), tokens)
 

@@ -1,14 +1,14 @@
-"""What runs would take that cannot be tried here: from the catalogue's sizes and a model's shape.
+"""Estimate runs that cannot be tried here, from the catalogue's sizes and a model's shape.
 
 Nothing is loaded or trained. Examples are the datasets' official sizes (or a task's `limit`),
-tokens the mean lengths of `data/lengths.toml` (a task that is not in it is taken at its full
+tokens the mean lengths of `data/lengths.toml` (a task that is not in it is assumed to have its full
 length, and named), parameters are counted on a model without weights, and operations are
 
-    forward, a token = 2 · (parameters of the layers it goes through) + 4 · layers · length · width
-    training         = forward + gradients of activations + gradients of what trains
+    forward per token = 2 · (parameters of the layers it goes through) + 4 · layers · length · width
+    training          = forward + gradients of activations + gradients of what trains
 
-each of the three costing as much as a forward pass. Padding is not counted: batches of like lengths
-have little (`brodmann plan` of a configuration that can be tried counts it exactly).
+each of the three costing as much as a forward pass. Padding is not counted: batches of similar
+lengths have little (`brodmann plan` of a configuration that can be tried counts it exactly).
 """
 
 import tomllib
@@ -31,26 +31,26 @@ from brodmann.studies.plan.measuring_run import evaluations_of
 from brodmann.training.defaults import choose_epochs
 from brodmann.training.few_shot import LARGEST_BATCH
 
-SPLIT_OF_OWN = 0.1  # of the training data is held out where a task has no validation split
+SPLIT_OF_OWN = 0.1  # share of the training data held out if a task has no validation split
 AHP_STEPS, AHP_BATCH = 50, 32  # of every transfer of the tournament
 
 
 @dataclass(frozen=True)
 class Sized:
-    """A task without its data."""
+    """The sizes of a task, without its data."""
 
     name: str
     kind: str
     group: str
     train: int
     validation: int
-    tokens: float  # of an example, at the run's maximal length
+    tokens: float  # per example, at the run's maximal length
     assumed: bool  # whether the length is only the largest possible
 
 
 @dataclass(frozen=True)
 class RunEstimate:
-    """One run: what it costs, stage by stage, in operations."""
+    """Costs of one run, stage by stage, in operations."""
 
     label: str
     fingerprint: str
@@ -60,7 +60,7 @@ class RunEstimate:
     activated: int
     operations: dict[str, float]
     memory: float  # bytes
-    first_steps: float = 0.0  # operations of training that another run has taken already
+    first_steps: float = 0.0  # training operations that another run has already done
     assumed: tuple[str, ...] = field(default=())
 
     @property
@@ -69,7 +69,7 @@ class RunEstimate:
 
 
 def estimate_run(label: str, config: Config, *, heads: bool, share: float = 1.0) -> RunEstimate:
-    """`share` is what this run trains itself, where others have taken its first steps."""
+    """Estimate one run; `share` is the part that it trains itself if others did its first steps."""
     length = config.model.max_length
     tasks = [sized(task, length) for task in config.tasks]
     shape = Shape.of(config.model.backbone)
@@ -86,7 +86,7 @@ def estimate_run(label: str, config: Config, *, heads: bool, share: float = 1.0)
     tokens = seen * sum(t.train * t.tokens for t in tasks) / examples
     reading = 2 * layers + 4 * shape.layers * _mean_length(tasks, length) * shape.width
     trained = tokens * reading * (1 + _backward(config))
-    if SAMPLERS[training.sampling].by_example:  # every task's batch is read to choose from
+    if SAMPLERS[training.sampling].by_example:  # a batch of every task is read to choose from
         trained += tokens * reading * len(tasks)
     evaluations = evaluations_of(config, steps, an_epoch)
     judged = sum(task.validation * task.tokens for task in tasks)
@@ -121,7 +121,7 @@ def estimate_run(label: str, config: Config, *, heads: bool, share: float = 1.0)
 
 @dataclass(frozen=True)
 class Trainings:
-    """Many short trainings: how many, and stage by stage the tokens that they learn from and those
+    """Many short trainings: their number and, per stage, the tokens that they learn from and those
     that they only read."""
 
     count: int
@@ -129,7 +129,7 @@ class Trainings:
     read: dict[str, float]
 
     def cost(self, learning: float, reading: float) -> dict[str, float]:
-        """Stage by stage, at so much a token."""
+        """Cost per stage, at these costs per token."""
         stages = dict.fromkeys([*self.learnt, *self.read])
         return {
             stage: learning * self.learnt.get(stage, 0.0) + reading * self.read.get(stage, 0.0)
@@ -137,11 +137,11 @@ class Trainings:
         }
 
 
-Tokens = Callable[[Sized, int], float]  # of an example of a task in batches of so many
+Tokens = Callable[[Sized, int], float]  # tokens per example of a task at a batch size
 
 
 def mean_tokens(task: Sized, batch: int) -> float:
-    """Without padding, which needs the data to be counted."""
+    """Mean tokens without padding, which could only be counted on the data."""
     return task.tokens
 
 
@@ -167,11 +167,11 @@ def few_shot(
 def meta_learning(
     section: MetaSection, tasks: Sequence[Sized], tokens: Tokens = mean_tokens
 ) -> Trainings:
-    """[meta]: starts, each seed's, and their tests on unseen pairs."""
+    """[meta]: the starts of each seed, and their tests on unseen pairs."""
     named = {task.name: task for task in tasks}
     kept = {*section.unseen, section.tuning}
     seen = [task for task in tasks if task.name not in kept]
-    each = sum(tokens(task, section.support) for task in seen) / len(seen)  # pairs drawn alike
+    each = sum(tokens(task, section.support) for task in seen) / len(seen)  # uniform draws
     # Every pair's support set in every inner step, then its query set.
     a_step = section.pairs * (section.inner_steps * section.support + section.query)
     trained = section.seeds * section.steps * a_step * each
@@ -194,19 +194,19 @@ def meta_learning(
 
 
 def tournament(tasks: Sequence[Sized]) -> Trainings:
-    """Of AHP: from every task's encoder to every other task, a few steps."""
+    """Trainings for AHP: a few steps from every task's encoder to every other task."""
     others = len(tasks) - 1
     learnt = sum(task.tokens * AHP_STEPS * AHP_BATCH * others for task in tasks)
     return Trainings(len(tasks) * others, {"tournament": learnt}, {})
 
 
 def starts_scored(known: int) -> int:
-    """Of a model's own tasks each is a start for a new one, and so are two kinds of chance."""
+    """Number of starts for a new task: each of the model's own, and two random ones."""
     return known + 2
 
 
 def operations_of(trainings: Trainings, config: Config) -> float:
-    """By formula, of the configuration's own backbone."""
+    """Operations of the configuration's own backbone, by formula."""
     length = config.model.max_length
     shape = Shape.of(config.model.backbone)
     tasks = [sized(task, length) for task in config.tasks]
@@ -215,7 +215,7 @@ def operations_of(trainings: Trainings, config: Config) -> float:
 
 
 def sized(task: Any, length: int) -> Sized:
-    """A task's official sizes, or its limit where it has one."""
+    """A task's official sizes, or its limit if it has one."""
     name = task_name(task)
     entry, language = _entry(task)
     limit = {} if isinstance(task, str) or task.limit is None else task.limit
@@ -224,7 +224,7 @@ def sized(task: Any, length: int) -> Sized:
     judged = entry.sizes.get("validation", 0)
     if not judged and (not train or _judged_on_test(task)):
         judged = entry.sizes.get("test", 0)
-    if not (train and judged):  # one split is divided
+    if not (train and judged):  # one split has to be divided
         judged, train = round((train or judged) * SPLIT_OF_OWN), train or judged
     sizes = {"train": train, "validation": judged}
     sizes = {
@@ -241,7 +241,7 @@ def sized(task: Any, length: int) -> Sized:
 
 
 def _judged_on_test(task: Any) -> bool:
-    """Whether its description takes the test split for validation."""
+    """Whether its description uses the test split for validation."""
     if isinstance(task, str):
         return False
     inner = task.pair_of if isinstance(task.pair_of, dict) else {}
@@ -250,7 +250,7 @@ def _judged_on_test(task: Any) -> bool:
 
 
 def _entry(task: Any) -> tuple[catalogue.Entry, str]:
-    """By its name in the catalogue, or by the folder that its files stand in."""
+    """Find the task by its name in the catalogue, or by the folder of its files."""
     use = task if isinstance(task, str) else task.use or task.pair_of
     if isinstance(use, dict):
         use = use.get("use")
@@ -274,20 +274,20 @@ def _lengths() -> dict[str, dict[str, float]]:
 
 
 def _mean_length(tasks: Sequence[Sized], length: int) -> float:
-    """Of one window, over training examples: what a token attends to."""
+    """Mean length of a window over training examples: what a token attends to."""
     total = sum(task.train for task in tasks)
     return sum(task.train * min(task.tokens, length) for task in tasks) / total
 
 
 def _backward(config: Config) -> float:
-    """Gradients of activations and of weights, in forward passes: frozen layers save both, unless
-    something below them trains."""
+    """Cost of gradients of activations and weights, in forward passes: frozen layers save both,
+    unless something below them trains."""
     section = config.model
     architecture = ARCHITECTURES[section.architecture]
     return architecture.backward_passes(section.freeze, section.parameters)
 
 
 def _activations(shape: Shape, batch: int, length: int) -> float:
-    """Kept for the backward pass, in bytes of float32 (Korthikanti et al. 2022, eq. 2, doubled)."""
+    """Bytes of activations for the backward pass (Korthikanti et al. 2022, eq. 2, doubled)."""
     a_token = 34 * shape.width + 5 * shape.heads * length
     return 2.0 * batch * length * shape.layers * a_token

@@ -1,4 +1,4 @@
-"""The plan of a study of many runs: those that differ in the seed alone are measured once."""
+"""Plan a study of many runs: those that differ only in the seed are measured once."""
 
 from pathlib import Path
 from typing import Any
@@ -22,8 +22,8 @@ def plan_many(
     speed: float | None,
     branches: int,
 ) -> dict[str, Any]:
-    """The plan of `runs`, which will have `configs`; `branches` are checkpoints that stay until all
-    runs are finished."""
+    """Plan `runs`, which will have `configs`; `branches` is the number of checkpoints that stay
+    until all runs are finished."""
     took_each = [took(one) for one in configs]
     fingerprint = digest([(run.fingerprint(), heads, share) for _, run, heads, share in runs])
     before = stored(config, fingerprint)
@@ -76,7 +76,7 @@ def plan_many(
 def _disk_of_many(
     cells: list[dict[str, Any]], disks: list[dict[str, int]], branches: int
 ) -> dict[str, int]:
-    """Of all runs, one after the other: what the finished ones keep, and one that trains."""
+    """Disk space of all runs, one after the other: what finished ones keep, and one that trains."""
     kept = sum(cell["disk"] for cell in cells)
     largest = max(disks, key=lambda disk: disk["training"])
     return {
@@ -87,7 +87,7 @@ def _disk_of_many(
 
 
 def _with_times(plan: dict[str, Any], found: list[dict[str, Any] | None]) -> dict[str, Any]:
-    """A plan of many with what each run took: of the stages that were planned and have run."""
+    """A plan of many runs with the time each took, for planned stages that have run."""
     for cell, one in zip(plan["cells"], found, strict=True):
         there = {} if one is None else one["seconds"]
         cell["took"] = {k: there[k] for k in cell["seconds"] if k in there} or None

@@ -1,4 +1,4 @@
-"""What a run will take before it runs, and afterwards how far off that was.
+"""Estimate what a run will take, and compare with what it took.
 
 The plan goes to `output/name.<fingerprint>.plan.json`, beside the run folder.
 """
@@ -26,15 +26,15 @@ FINISHED = ("metrics.json", "transfer.json", "meta.json")
 
 
 def plan_file(config: Config, fingerprint: str) -> Path:
-    """Beside the run folder; other settings have a plan of their own."""
+    """Path of the plan, beside the run folder; each configuration has its own."""
     return config.folder.with_name(f"{config.folder.name}.{fingerprint[:8]}.plan.json")
 
 
 def shown(
     config: Config, found: dict[str, Any], fingerprint: str, report: Report, speed: float | None
 ) -> dict[str, Any]:
-    """A plan as it is kept and shown; at another machine's speed it is not to be held against a
-    run on this one."""
+    """Store and show a plan; one at another machine's speed is not compared with a run on this
+    machine."""
     file = None
     if speed is not None:
         found["speed"] = speed
@@ -51,15 +51,18 @@ def shown(
 
 def check_speed(speed: float | None) -> None:
     if speed is not None and not 0 < speed < math.inf:
-        raise InputError(f"speed = {speed}: expected operations a second, above 0")
+        raise InputError(f"speed = {speed}: expected operations per second, above 0")
 
 
 def measured(
     config: Config, base: Path, report: Report, *, heads: bool, cache: TaskCache | None = None
 ) -> dict[str, Any]:
-    """The plan of one run, from a calibration on this machine."""
+    """Plan one run from a calibration on this machine."""
     if config.training.sharding is not None:
-        report("note", {"text": "planned as one process: shares of a model need less memory each"})
+        report(
+            "note",
+            {"text": "planned as one process: with sharding, each process needs less memory"},
+        )
         training = config.training.model_copy(update={"sharding": None})
         config = config.model_copy(update={"training": training})
     check_methods(config)
@@ -72,7 +75,7 @@ def measured(
 def calibrated(
     config: Config, model: Any, tasks: list[Task], report: Report, **changes: Any
 ) -> Any:
-    """Some steps of training this model by the configuration's [training], with changes."""
+    """Calibrate: take some steps of training this model with [training], changed by `changes`."""
     from brodmann.training.calibration import SAMPLES, calibrate
     from brodmann.training.loop import Loop
     from brodmann.training.settings import checked_options
@@ -88,7 +91,7 @@ def calibrated(
 def plan_of_run(
     config: Config, model: Any, tasks: list[Task], report: Report, *, heads: bool
 ) -> dict[str, Any]:
-    """Of a model that is built; it is changed by the steps that are taken and of no further use."""
+    """Plan a model that is built; the steps change it, so discard it afterwards."""
     from brodmann.models.backbone.anatomy import FAMILIES, head_shape
     from brodmann.training.calibration import split_tokens
 
@@ -142,7 +145,7 @@ def plan_of_run(
 
 
 def disk_of(model: Any, config: Config) -> dict[str, int]:
-    """Bytes on disk: while the run trains, afterwards, of one checkpoint, and what is free."""
+    """Bytes on disk: during training, afterwards, per checkpoint, and free."""
     from brodmann.training.checkpoints.checkpoint import disk_space
 
     found = disk_space(model, config.training.checkpoints)
@@ -156,13 +159,13 @@ def disk_of(model: Any, config: Config) -> dict[str, int]:
 
 
 def free_space(folder: Path) -> int:
-    """Bytes free where a folder is, or will be."""
+    """Free bytes on the disk of a folder that exists or will exist."""
     place = folder.absolute()
     return shutil.disk_usage(next(p for p in (place, *place.parents) if p.is_dir())).free
 
 
 def measured_with(found: Any) -> dict[str, Any]:
-    """What a calibration says of memory, and what it was."""
+    """Memory measured by a calibration, and how it was measured."""
     return {
         "memory": {
             "weights": found.bytes_of_weights,
@@ -175,7 +178,8 @@ def measured_with(found: Any) -> dict[str, Any]:
 
 
 def evaluations_of(config: Config, steps: int, an_epoch: float) -> int:
-    """During training: after every epoch (of so many steps), or every so many, and at the end."""
+    """Number of evaluations during training: after every epoch (of `an_epoch` steps) or every so
+    many steps, and at the end."""
     every = config.training.evaluate_every or an_epoch
     return math.ceil(steps / every - 1e-9)
 
@@ -186,8 +190,8 @@ def _share_of_examples(config: Config, task: Task) -> float:
 
 
 def took(config: Config) -> dict[str, Any] | None:
-    """Seconds a stage and the highest memory of a finished run or study, from its log; none of one
-    that was run with other settings."""
+    """Seconds per stage and peak memory of a finished run or study, from its log; None if it was
+    run with other settings."""
     folder = config.folder
     if not any((folder / name).is_file() for name in FINISHED):
         return None
@@ -198,14 +202,14 @@ def took(config: Config) -> dict[str, Any] | None:
     memory = 0
     for entry in read_log(folder / "log.jsonl"):
         if "stage" in entry:
-            stage = entry["stage"].rpartition(": ")[2]  # a seed's own stage counts with the others'
+            stage = entry["stage"].rpartition(": ")[2]  # the same stage of several seeds is summed
             stages[stage] = stages.get(stage, 0.0) + entry["seconds"]
             memory = max(memory, entry.get("memory", 0))
     return {"seconds": stages, "memory": memory or None} if stages else None
 
 
 def stored(config: Config, fingerprint: str) -> dict[str, Any] | None:
-    """An earlier plan of the same."""
+    """An earlier plan of the same configuration."""
     path = plan_file(config, fingerprint)
     found: dict[str, Any] | None = read_json(path) if path.is_file() else None
     return found if found is not None and found.get("fingerprint") == fingerprint else None

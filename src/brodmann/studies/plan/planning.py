@@ -1,6 +1,6 @@
-"""`brodmann plan`: what a configuration's command will take, before anything runs.
+"""`brodmann plan`: estimate what a configuration's command will take, before anything runs.
 
-Once it has run, what it took is shown beside the plan.
+Once it has run, the plan is shown beside what it took.
 """
 
 from collections.abc import Callable
@@ -18,10 +18,10 @@ from brodmann.training.events import Report
 def make_plan(
     config: Config, base: Path, report: Report, *, speed: float | None = None, heads: bool = True
 ) -> dict[str, Any]:
-    """The plan of the configuration's study.
+    """Plan the configuration's study.
 
     For a single run, `heads` includes its head map and dissociation. `speed` gives the operations
-    per second of another machine, for its hours; without it they are this machine's.
+    per second of another machine to compute hours for; the default is this machine.
     """
     one_process("plan")
     check_speed(speed)

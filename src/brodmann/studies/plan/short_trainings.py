@@ -1,4 +1,4 @@
-"""The plan of a study of many short trainings: some steps of one of them, and the tokens of all."""
+"""Plan a study of many short trainings from some steps of one of them and the tokens of all."""
 
 import copy
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ def plan_trainings(
     batch: int,
     count: Callable[[list[Sized], Tokens], Trainings],
 ) -> dict[str, Any]:
-    """`model` learns `trained` in batches of this size; `count` gives all trainings' tokens."""
+    """Plan training on `trained` in batches of this size; `count` gives all trainings' tokens."""
     from brodmann.training.calibration import padded_tokens, split_tokens
     from brodmann.training.meta.unseen import nearest
 
@@ -37,7 +37,7 @@ def plan_trainings(
     }
 
     def tokens(task: Sized, size: int) -> float:
-        """Of an example, in batches drawn at random and padded to their longest."""
+        """Tokens per example, in batches drawn at random and padded to their longest."""
         texts = encoded[task.name]["train"]
         generator = np.random.default_rng(0)
         draws = [generator.choice(texts.items, min(size, texts.items), False) for _ in range(64)]
@@ -53,7 +53,7 @@ def plan_trainings(
         sizes.append(Sized(task.name, spec.kind, spec.group or "", size, judged, read, False))
     trainings = count(sizes, tokens)
     counts = model.parameter_counts()
-    changes = {"batch_size": batch, "gradient_checkpointing": False}  # no short training has it
+    changes = {"batch_size": batch, "gradient_checkpointing": False}  # never used in these
     found = calibrated(config, model, trained, report, **changes)
     return {
         "name": config.name,

@@ -1,1 +1,1 @@
-"""What a training run leaves on disk while it goes."""
+"""Files that a training run keeps while it runs."""

@@ -1,9 +1,9 @@
-"""Checkpoints: all a run needs to go on with the same bits, in safetensors and JSON, no pickle.
+"""Checkpoints: everything to resume a run bit for bit, in safetensors and JSON, no pickle.
 
 `checkpoints/step-00000120/` holds the model, the optimizer's moments, the random state of every
-process, `state.json` with the place in the data, and `checksums.json` with one of each file; the
-checksum of the best weights, which lie beside it, is in `state.json`. It is written under a
-temporary name and renamed; the last two are kept, so a damaged one has a good one before it.
+process, `state.json` with the position in the data, and `checksums.json` with the checksum of each
+file; the checksum of the best weights, stored beside it, is in `state.json`. A checkpoint is
+written under a temporary name and renamed; the last two are kept in case one is damaged.
 """
 
 import json
@@ -22,12 +22,12 @@ from torch import Tensor, nn
 from brodmann.files import checksum, damage_in, read_json, whole_folder, write_checksums, write_json
 from brodmann.models.saving import write_tensors
 
-BRANCH = "branch"  # folder of the checkpoints that other runs may go on from
+BRANCH = "branch"  # folder of checkpoints that other runs may continue from
 TENSORS = ("model.safetensors", "optimizer.safetensors")
 
 
 def random_state() -> dict[str, Tensor]:
-    """Every random generator that a forward pass or a library may draw from."""
+    """State of every random generator that a forward pass or a library may draw from."""
     version, words, gauss = random.getstate()
     generator = np.random.get_state(legacy=False)
     state = {
@@ -66,7 +66,7 @@ def _listed(value: Any) -> Any:
 
 
 def optimizer_state(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """The moments by the name of their parameter; parameters never stepped have none."""
+    """The moments by parameter name; parameters that were never updated have none."""
     return {
         f"{name}/{moment}": torch.as_tensor(value)
         for name, parameter in model.named_parameters()
@@ -96,7 +96,7 @@ def save_checkpoint(
     *,
     keep: int | None,
 ) -> Path:
-    """The newest `keep` stay (None: all)."""
+    """Write a checkpoint and keep the newest `keep` (None: all)."""
     path = folder / folder_name(step)
     with whole_folder(path) as temporary:
         contents = (dict(model.state_dict()), optimizer_state(model, optimizer))
@@ -114,15 +114,15 @@ def save_checkpoint(
 
 @dataclass
 class DiskSpace:
-    """Bytes that a training of a model takes on disk."""
+    """Disk space, in bytes, for training a model."""
 
     model: int
-    checkpoint: int  # weights and two moments of what is trained
-    peak: int  # while it trains
+    checkpoint: int  # weights, and two moments of the trained ones
+    peak: int  # largest size during training
 
 
 def disk_space(model: nn.Module, keep: int) -> DiskSpace:
-    """With the last `keep` checkpoints kept while it trains."""
+    """Disk space for training with the last `keep` checkpoints."""
     weights = sum(p.numel() * p.element_size() for p in model.parameters())
     trained = sum(p.numel() * p.element_size() for p in model.parameters() if p.requires_grad)
     state = weights + 2 * trained
@@ -135,12 +135,12 @@ def folder_name(step: int) -> str:
 
 
 def checkpoint_folders(folder: Path) -> list[Path]:
-    """From the oldest to the newest."""
+    """All checkpoints, from the oldest to the newest."""
     return sorted(folder.glob("step-*"))
 
 
 def clear_checkpoints(folder: Path) -> None:
-    """What a finished training leaves in its run folder is its model; a branch stays for others."""
+    """Remove the checkpoints of a finished training; a branch stays for other runs."""
     place = folder / "checkpoints"
     for path in checkpoint_folders(place):
         shutil.rmtree(path)
@@ -151,7 +151,7 @@ def clear_checkpoints(folder: Path) -> None:
 
 
 def clear_branches(folder: Path) -> None:
-    """Nobody goes on from them any more."""
+    """Remove branches that no other run needs any more."""
     place = folder / "checkpoints"
     shutil.rmtree(place / BRANCH, ignore_errors=True)
     if place.is_dir() and not any(place.iterdir()):
@@ -159,19 +159,19 @@ def clear_branches(folder: Path) -> None:
 
 
 def newest_checkpoint(folder: Path, warn: Callable[[str], None]) -> Path | None:
-    """The newest one whose files are whole; a damaged one is named and passed over."""
+    """The newest intact checkpoint; damaged ones are reported and skipped."""
     paths = checkpoint_folders(folder)
     for path in reversed(paths):
         damage = damage_of(path) or _damage_of_best(path)
         if damage is None:
             return path
-        then = "training from the beginning" if path is paths[0] else "going back to the one before"
+        then = "training from the beginning" if path is paths[0] else "using the one before it"
         warn(f"checkpoint {path.name} is damaged ({damage}): {then}")
     return None
 
 
 def damage_of(path: Path) -> str | None:
-    """What is wrong with the checkpoint's own files, in a few words."""
+    """What is wrong with the checkpoint's own files, or None."""
     found = damage_in(path, ("state.json", *TENSORS, "random-0.safetensors"))
     return None if found is None else " ".join(found)
 
@@ -181,7 +181,7 @@ def best_name(step: int) -> str:
 
 
 def _damage_of_best(path: Path) -> str | None:
-    """What is wrong with the best weights that the checkpoint would end with."""
+    """What is wrong with the best weights that belong to the checkpoint, or None."""
     best = read_json(path / "state.json")["best"]
     if best is None:
         return None
@@ -198,6 +198,6 @@ def load_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def save_weights(path: Path, model: nn.Module) -> str:
-    """Write the weights; returns their checksum."""
+    """Write the weights and return their checksum."""
     write_tensors(path, model.state_dict())
     return checksum(path)

@@ -1,6 +1,6 @@
-"""What a training run leaves on disk while it goes: checkpoints, the best weights, the log.
+"""Files that a training run keeps while it runs: checkpoints, the best weights, the log.
 
-Without a folder the best weights stay in memory and nothing is written.
+Without a folder, the best weights stay in memory and nothing is written.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ from brodmann.training.checkpoints.checkpoint import BRANCH
 
 
 class Keeper:
-    """Only the main process writes; every process reads."""
+    """Saves and restores a run; only the main process writes, every process reads."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Keeper:
             sweep_leftovers(self.folder)
 
     def check_space(self, model: nn.Module) -> None:
-        """Say now, not in an hour, that the disk cannot hold the checkpoints."""
+        """Raise InputError at the start if the disk cannot hold the checkpoints."""
         if self.folder is None or not self.main:
             return
         needed = checkpoint.disk_space(model, self.keep).peak
@@ -65,7 +65,7 @@ class Keeper:
             )
 
     def find(self) -> dict[str, Any] | None:
-        """The newest whole checkpoint's state, if it belongs to this very run."""
+        """State of the newest intact checkpoint; InputError if it belongs to another run."""
         if self.folder is None:
             return None
         self.newest = checkpoint.newest_checkpoint(self.folder, self.say)
@@ -86,7 +86,7 @@ class Keeper:
         return state
 
     def find_branch(self, folder: Path, step: int) -> dict[str, Any] | None:
-        """Another run's checkpoint at that step, if its steps so far are this run's own."""
+        """State of another run's checkpoint at that step, if its steps so far equal this run's."""
         place = folder / "checkpoints" / BRANCH / checkpoint.folder_name(step)
         if not place.is_dir():
             self.say(f"{folder}: no branch at step {step}: training from the beginning")
@@ -121,7 +121,7 @@ class Keeper:
         *,
         branch: bool = False,
     ) -> None:
-        """The newest checkpoint, or (`branch`) one that stays, for other runs to go on from."""
+        """Save the newest checkpoint or, with `branch`, one that stays for other runs."""
         if self.folder is None or not self.main:
             return
         folder = self.folder / BRANCH if branch else self.folder
@@ -131,7 +131,7 @@ class Keeper:
             "threads": torch.get_num_threads(),
             "progress": progress,
             "stream": stream,
-            # A run whose heads have begun to specialize has no best yet, though the file is there.
+            # Once heads have begun to specialize there is no best yet, even if the file exists.
             "best": self.best_file if progress["best_step"] >= 0 else None,
             "logged": 0 if self.log_path is None else len(read_lines(self.log_path)),
         }
@@ -142,7 +142,7 @@ class Keeper:
         if branch:
             return
         self.newest = written
-        # Only now may older best weights go: the checkpoint before this one named them.
+        # Remove older best weights only now: the previous checkpoint referred to them.
         needed = {checkpoint.best_name(progress["best_step"])}
         for path in checkpoint.checkpoint_folders(self.folder):
             with contextlib.suppress(InputError, KeyError, TypeError):  # a damaged one needs none
@@ -179,8 +179,9 @@ class Keeper:
             append_lines(self.log_path, [entry])
 
     def cut_log(self, state: dict[str, Any] | None) -> None:
-        """Drop what was logged after the checkpoint of this state (all of it where there is none):
-        it is done again. Also a half-written line. What whole stages took stays.
+        """Drop log lines written after this state's checkpoint (all of them without a state).
+
+        Those steps are repeated. Half-written lines are dropped, too; the times of stages stay.
         """
         if self.log_path is None or not self.main or not self.log_path.is_file():
             return

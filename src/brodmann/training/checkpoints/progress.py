@@ -1,4 +1,4 @@
-"""Where a run is."""
+"""The position of a run."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -6,14 +6,14 @@ from typing import Any
 
 @dataclass
 class Progress:
-    """Where a run is: stored in every checkpoint, returned at the end."""
+    """The position of a run: stored in every checkpoint, returned at the end."""
 
     step: int = 0
     evaluated_at: int = -1
     best_step: int = -1
     best_score: float | None = None
     without_gain: int = 0  # evaluations since the best one
-    seconds: float = 0.0  # of training steps, over all sittings
+    seconds: float = 0.0  # of training steps, over all sessions
     examples: dict[str, int] = field(default_factory=dict)  # items trained on, by task
     evaluations: list[dict[str, Any]] = field(default_factory=list)
     window: dict[str, list[float]] = field(default_factory=dict)  # losses since the last log line

@@ -1,4 +1,4 @@
-r"""Meta-learning: a start from which a few steps on a few examples go far.
+r"""Meta-learning: find a start from which a few steps on a few examples suffice.
 
 For a task with support set $S$ and query set $Q$, adaptation takes $k$ SGD steps from $\theta$,
 
@@ -12,9 +12,9 @@ and the outer gradient is, by `algorithm`,
 | `fomaml` | $\nabla_{\phi_k} L_Q(\phi_k)$, as if the inner steps had no slope |
 | `reptile` | $(\theta - \phi_k) / (\eta k)$, the mean of the inner gradients |
 
-Everything is functional: $\theta$ itself is never written to, and one pair at a time is held in
-memory. Parameters named in `still` (gates) take no inner steps: their outer gradient is that of the
-query loss, and `reptile`, which has only the inner steps, leaves them alone.
+Everything is functional: $\theta$ itself is never written to, and only one pair at a time is held
+in memory. Parameters named in `still` (gates) take no inner steps: their outer gradient is that of
+the query loss; `reptile`, which uses only the inner steps, leaves them unchanged.
 
 References: Finn et al. 2017, "Model-Agnostic Meta-Learning"; Nichol et al. 2018, "On First-Order
 Meta-Learning Algorithms".
@@ -48,9 +48,9 @@ def adapted(
     through: bool = False,
     still: Collection[str] = (),
 ) -> dict[str, Tensor]:
-    """φ after `steps` of SGD from `start`, which stays as it is.
+    """φ after `steps` of SGD from `start`, which is not changed.
 
-    `through` keeps the graph, so that gradients reach `start` through the steps.
+    With `through`, the graph is kept, so that gradients reach `start` through the steps.
     """
     names = [name for name, value in start.items() if value.requires_grad and name not in still]
     current = dict(start)
@@ -90,10 +90,13 @@ def outer_gradients(
     rate: float,
     still: Collection[str] = (),
 ) -> tuple[dict[str, Tensor], float]:
-    """The outer gradient of one pair for every parameter that trains, and its query loss."""
+    """The outer gradient of one pair for every trained parameter, and its query loss."""
     check_algorithm(algorithm)
     if steps < 0 or not rate > 0:  # an outer gradient without inner steps is a plain one
-        raise InputError(f"meta: {steps} inner steps at a rate of {rate}: expected 0 or more, > 0")
+        raise InputError(
+            f"meta: {steps} inner steps at a rate of {rate}: expected at least 0 "
+            "steps and a rate above 0"
+        )
     through = algorithm == "maml"
     moving = [name for name, value in start.items() if value.requires_grad]
     ends = adapted(loss, start, support, steps=steps, rate=rate, through=through, still=still)

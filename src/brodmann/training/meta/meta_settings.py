@@ -11,30 +11,32 @@ ALGORITHMS: tuple[str, ...] = get_args(Algorithm)
 
 
 class Meta(Settings):
-    """Settings of meta-training; sizes and rates are ours, the paper names none."""
+    """Settings of meta-training; sizes and rates are our choice, since the paper gives none."""
 
-    algorithm: Algorithm = Field(default="fomaml", description="how the outer gradient is taken")
+    algorithm: Algorithm = Field(default="fomaml", description="how the outer gradient is computed")
     steps: PositiveInt = Field(default=100, description="steps of the outer loop")
     pairs: PositiveInt = Field(default=4, description="pairs of task and language per step")
     support: PositiveInt = Field(default=16, description="examples per pair to adapt on")
-    query: PositiveInt = Field(default=16, description="examples per pair to be judged by")
+    query: PositiveInt = Field(
+        default=16, description="examples per pair to evaluate the adapted model on"
+    )
     inner_steps: PositiveInt = Field(default=3, description="steps of adaptation per pair")
     inner_rate: PositiveFloat = Field(default=0.1, description="learning rate of the adaptation")
     outer_rate: PositiveFloat = Field(
-        default=0.03, description="learning rate of the outer loop, below inner_rate"
+        default=0.03, description="learning rate of the outer loop; must be below inner_rate"
     )
     # With momentum 0.9 and 72 heads, a gate can close within about 60 steps of this length.
     gate_rate: PositiveFloat = Field(
-        default=0.05, description="length of a step of trained gates in the outer loop"
+        default=0.05, description="step length of trained gates in the outer loop"
     )
     sparsity: Annotated[float, Field(ge=0)] = Field(
-        default=0.0, description="weight of the share of open gates in the outer loss"
+        default=0.0, description="weight in the outer loss of the share of open gates"
     )
     momentum: Annotated[float, Field(ge=0, lt=1)] = Field(
         default=0.9, description="momentum of the outer steps"
     )
     clip: PositiveFloat | None = Field(
-        default=1.0, description="largest norm of the outer gradient"
+        default=1.0, description="largest allowed norm of the outer gradient"
     )
 
     @model_validator(mode="after")

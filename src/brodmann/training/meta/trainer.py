@@ -1,18 +1,18 @@
-r"""Meta-training over pairs of task and language: the outer loop around `meta.py`.
+r"""Meta-training over pairs of task and language: the outer loop around `gradients.py`.
 
 $$\theta \leftarrow \theta - \beta\; \mathrm{SGD}\Big(\frac{1}{|B|} \sum_{(l,t) \in B}
   \nabla_\theta L_{Q(l,t)}\big(\phi_{l,t}(\theta)\big)\Big)$$
 
-over $|B|$ pairs a step, each with a support set to adapt on and a query set to be judged by, with
-momentum, clipping, and a rate $\beta$ below the inner one. The gradients of the pairs are added up
-one after the other, so memory does not grow with their number. What a step draws (pairs, episodes,
-dropout) depends on the seed and its number alone: a run that was stopped goes on to the same bits.
+over $|B|$ pairs per step, each with a support set to adapt on and a query set to be evaluated on,
+with momentum, clipping, and a rate $\beta$ below the inner one. The gradients of the pairs are
+added one after the other, so memory does not grow with their number. The draws of a step (pairs,
+episodes, dropout) depend only on the seed and its number: a resumed run is identical to the bit.
 
 Reference: Gupta et al., "MESH - Multi-head Efficiency in XTREME", Algorithms 1 and 2.
 Departures: the paper gives no numbers of steps, rates or examples, and its outer gradient can be
-read as any of `meta.py`'s. Trained gates take outer steps of a fixed length, `gate_rate`, along
-their own gradient and, with `sparsity`, that of the share of open gates. They take no inner steps,
-so under `reptile` only sparsity moves them.
+read as any of those in `gradients.py`. Trained gates take outer steps of a fixed length,
+`gate_rate`, along their own gradient and, with `sparsity`, that of the share of open gates. They
+take no inner steps, so under `reptile` only sparsity moves them.
 """
 
 import contextlib
@@ -57,10 +57,10 @@ def meta_train(
     seed: int = 0,
     report: Report | None = None,
 ) -> list[float]:
-    """Train the model's start; it holds the last weights. Returns the mean query loss a step.
+    """Meta-train the model, which then holds the last weights; return the mean query loss per step.
 
     Every task is a pair (its `language`, and the `head` it shares with other languages). With a
-    `folder`, what was stopped goes on there; a folder of another start is refused.
+    `folder`, an interrupted training resumes; a folder of another start is rejected.
     """
     loop = _MetaLoop(model, list(tasks), settings, precision, seed)
     say: Report = report or silent
@@ -95,7 +95,9 @@ def meta_train(
                     progress = {"step": done, "best_step": -1, "losses": loop.losses}
                     keeper.save(model, loop.optimizer, [random_state()], progress, {})
                 if signals.received:
-                    saved = "the same command goes on from here" if folder else "nothing was saved"
+                    saved = (
+                        "run the same command again to resume" if folder else "nothing was saved"
+                    )
                     text = f"stopped after {done} of {settings.steps} steps: {saved}"
                     raise Interrupted(text, int(signals.received))
     finally:
@@ -104,17 +106,17 @@ def meta_train(
 
 
 def episode_sources(tasks: Sequence[Task], settings: Meta) -> list[EpisodeSource]:
-    """One a task, or what is wrong with the settings for these tasks."""
+    """One source of episodes per task; InputError if the settings do not fit these tasks."""
     if settings.pairs > len(tasks):
         raise InputError(
-            f"meta: pairs = {settings.pairs} a step, but only {len(tasks)} are trained on"
+            f"meta: pairs = {settings.pairs} per step, but only {len(tasks)} are trained on"
         )
     sizes = {"support": settings.support, "query": settings.query}
     return [EpisodeSource(task, **sizes) for task in tasks]
 
 
 class _MetaLoop:
-    """What is set up once, and one outer step."""
+    """The set-up of meta-training, and one outer step."""
 
     def __init__(
         self,
@@ -142,7 +144,7 @@ class _MetaLoop:
         self.losses: list[float] = []
 
     def fingerprint(self) -> str:
-        """Of all that decides the result, the start's weights and mask among them."""
+        """Digest of everything that decides the result, including the start's weights and mask."""
         data = [task.fingerprint() for task in self.tasks]
         start: list[Any] = []
         for name, value in self.model.state_dict().items():
@@ -181,7 +183,7 @@ class _MetaLoop:
                 torch._foreach_add_(list(summed.values()), [gradients[n] for n in summed])
             else:
                 summed = gradients
-            del gradients  # or a pair's would still be there while the next one's are made
+            del gradients  # free them before the next pair's are computed
         for name, gradient in summed.items():
             self.trained[name].grad = gradient.div_(settings.pairs)
         loss = total / settings.pairs
@@ -199,7 +201,7 @@ class _MetaLoop:
         self.losses.append(loss)
 
     def _prepare_gates(self) -> None:
-        """Gates take steps of one length: their gradients are orders of magnitude smaller than the
+        """Give gates steps of one length: their gradients are orders of magnitude smaller than the
         weights', so that at one rate, or clipped together, they would never move."""
         for name in self.still:
             gate = self.trained[name]
@@ -227,13 +229,13 @@ def pair_loss(
     precision: str,
     twice: bool = False,
 ) -> Tensor:
-    """The mean loss of a batch with these parameters in the model's place.
+    """The mean loss of a batch, computed with these parameters instead of the model's.
 
     `twice` chooses attention that can be differentiated twice: torch's fused kernels cannot.
     """
     if any(is_checkpointing(bare) for bare in model.bare_models()):
-        # What is computed again in the backward pass would use the model's own parameters.
-        raise InputError("meta: does not go with gradient checkpointing: leave it out")
+        # Recomputation in the backward pass would use the model's own parameters.
+        raise InputError("meta: cannot be combined with gradient checkpointing: leave it out")
     plain = sdpa_kernel(SDPBackend.MATH) if twice else contextlib.nullcontext()
     with plain, autocast(model.device, precision):
         outputs = functional_call(model, dict(parameters), (batch,))

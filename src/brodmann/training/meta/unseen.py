@@ -1,9 +1,9 @@
-"""Meta-test: a pair of task and language that nobody was trained on, learnt from a few examples.
+"""Meta-test: learn a pair of task and language that no model was trained on from a few examples.
 
 From every start (not trained at all, plain multi-task training, meta-training) the same SGD steps
 as in the inner loop are taken on the same support examples of the pair, and the pair is scored on
 its validation split along the way; after 0 steps the score is zero-shot. A pair whose kind of
-answer was trained on has that output head, another gets a new one, the same for every start.
+answer was trained uses that output head; any other gets a new one, the same for every start.
 
 Reference: Gupta et al., "MESH - Multi-head Efficiency in XTREME", Algorithm 3.
 """
@@ -27,15 +27,15 @@ from brodmann.models.task_heads import new_head
 from brodmann.training.meta.gradients import adapted
 from brodmann.training.meta.trainer import episode_batch, pair_loss
 
-DRAWS_APART = 1_000_003  # between the seeds of dropout under two draws
+DRAWS_APART = 1_000_003  # distance between the dropout seeds of two draws
 
 
 class DivergedError(InputError):
-    """The weights are no numbers any more."""
+    """The weights are no longer finite numbers."""
 
 
 def nearest(model: MultiTaskModel, task: Task) -> str:
-    """The known task that a new one starts like: of its output head, its kind, or any."""
+    """The known task whose start a new task takes: one with its output head, its kind, or any."""
     specs = list(model.specs.values())
     for fits in (
         [spec for spec in specs if spec.output_head == task.spec.output_head],
@@ -48,7 +48,7 @@ def nearest(model: MultiTaskModel, task: Task) -> str:
 
 
 class Adapter:
-    """One start and one pair: adapts to draws of the pair and scores it, from the start again."""
+    """Adapts one start to draws of one pair and scores it, resetting to the start each time."""
 
     def __init__(
         self, start: MultiTaskModel, task: Task, *, precision: str = "float32", seed: int = 0
@@ -70,7 +70,7 @@ class Adapter:
     def curve(
         self, examples: Sequence[int], *, rate: float, at: Sequence[int], seed: int
     ) -> Iterator[tuple[int, dict[str, float]]]:
-        """(steps, scores) after each of the numbers of steps `at`."""
+        """Yield (steps, scores) after each number of steps in `at`."""
         if not at or list(at) != sorted(set(at)) or at[0] < 0:
             raise InputError(f"meta: curve = {list(at)}: expected numbers of steps, rising")
         batch = episode_batch(self.model, self.task, self.encoded["train"], examples)
@@ -129,11 +129,11 @@ def meta_test(
     stop: Callable[[], None] | None = None,
     diverged: Callable[[str], None] | None = None,
 ) -> list[dict[str, Any]]:
-    """One row per start, number of shots, draw of the support set and number of steps: the scores
-    of the pair. Every start adapts to the same draws.
+    """Scores of the pair: one row per start, number of shots, draw of the support set and number of
+    steps. Every start adapts to the same draws.
 
-    Adapting that diverges raises a `DivergedError`. With `diverged`, which is told instead, its
-    rows have the score None.
+    Adaptation that diverges raises a `DivergedError`; if `diverged` is given, it is called instead,
+    and the rows have the score None.
     """
     _check(starts, shots, at, rates, draws)
     rows: list[dict[str, Any]] = []

@@ -1,7 +1,7 @@
 """Methods that change how a step trains, behind one contract.
 
-`METHODS` maps an option of `fit` to the module that makes its method: `make(setup)` returns a
-`Method`, or None where the option asks for ordinary training. The loop knows no method by name; it
+`METHODS` maps an option of `fit` to the module that creates its method: `make(setup)` returns a
+`Method`, or None if the option asks for ordinary training. The loop knows no method by name; it
 calls each at fixed points:
 
     due → switch                                once, before the step that a method begins at
@@ -26,7 +26,7 @@ from brodmann.data.tasks import Task
 
 @dataclass(frozen=True)
 class Setup:
-    """What a method may build on."""
+    """What a method is created from."""
 
     model: Any  # MultiTaskModel
     trained: nn.Module  # the model, or a module around it
@@ -39,19 +39,19 @@ class Setup:
 class Method:
     """Ordinary training. A method overrides what it changes."""
 
-    name = ""  # its key in METHODS; also of its state in a checkpoint
+    name = ""  # key in METHODS and of its state in a checkpoint
     begins: int | None = None  # the step before which `switch` is due
 
     def wrapped(self, model: nn.Module) -> nn.Module:
-        """The module that is trained: the model, or one around it with a loss of its own."""
+        """The module to train: the model, or one around it with a loss of its own."""
         return model
 
     def identity(self, *, shared_steps: bool) -> dict[str, Any]:
-        """What tells this training from an ordinary one; with `shared_steps`, before `begins`."""
+        """What distinguishes this from ordinary training; with `shared_steps`, before `begins`."""
         return {}
 
     def is_active(self) -> bool:
-        """Whether it has begun."""
+        """Whether the method has begun."""
         return True
 
     def splits_batches(self) -> bool:
@@ -63,11 +63,11 @@ class Method:
         return {}
 
     def reading(self, batch: Batch) -> contextlib.AbstractContextManager[None]:
-        """Surrounds the forward and backward pass of one batch."""
+        """Surround the forward and backward pass of one batch."""
         return contextlib.nullcontext()
 
     def term(self, share: float) -> Tensor | None:
-        """A term to add to the loss of a batch, which carries this share of the step."""
+        """A term to add to the loss of a batch that carries this share of the step."""
         return None
 
     def combine(self) -> None:
@@ -76,18 +76,18 @@ class Method:
     def around_step(
         self, tasks: Sequence[str], optimizer: Any
     ) -> contextlib.AbstractContextManager[None]:
-        """Surrounds the optimizer's step after batches of these tasks."""
+        """Surround the optimizer's step after batches of these tasks."""
         return contextlib.nullcontext()
 
     def state(self) -> Any:
-        """What a checkpoint keeps, as JSON; None before the method has begun."""
+        """The state to checkpoint, as JSON; None before the method has begun."""
         return None
 
     def restore(self, state: Any) -> None:
-        """Continue from what `state` returned."""
+        """Continue from a state that `state` returned."""
 
     def close(self) -> None:
-        """Undo whatever was attached to the model, also after an error."""
+        """Undo everything that was attached to the model, also after an error."""
 
     def finish(self) -> None:
         """Complete the trained model."""

@@ -1,16 +1,16 @@
-r"""Gradient aggregation: the other school of multi-task learning, by way of torchjd.
+r"""Gradient aggregation with torchjd: combine the tasks' gradients so that they conflict less.
 
 A step's gradient for the shared parameters is a weighted sum of the tasks' own,
 $g = \sum_i w_i g_i$, with weights from their Gramian $G_{ij} = \langle g_i, g_j \rangle$:
 
-- `upgrad`: the mean of every gradient projected onto the cone where no task is hurt;
-- `pcgrad`: each gradient without what conflicts with another, averaged;
+- `upgrad`: the mean of all gradients, each projected onto the cone where no task gets worse;
+- `pcgrad`: the mean of all gradients, each without its conflicts with the others;
 - `cagrad`: near the mean, best for the worst-off task;
 - `mgda`: the shortest vector in the gradients' convex hull.
 
 The tasks of a step are those of its `accumulation` batches: set it to the number of tasks or more.
 A parameter that only one task moves (its output head) takes that task's gradient, averaged over the
-batches as ever. It keeps one gradient a task in memory.
+batches as usual. Aggregation keeps one gradient per task in memory.
 
 References: Quinton & Rey 2024, "Jacobian Descent for Multi-Objective Optimization"; Yu et al. 2020,
 "Gradient Surgery for Multi-Task Learning"; Liu et al. 2021, "Conflict-Averse Gradient Descent for
@@ -40,7 +40,7 @@ def check_aggregation(name: str | None) -> None:
 
 
 def check_together(world: int, accumulation: int, specialized: bool, sampling: str) -> None:
-    """What aggregation does not go with."""
+    """Raise InputError for settings that aggregation cannot be combined with."""
     if world > 1:
         raise InputError("aggregation works in one process: its gradients are not averaged")
     if specialized or SAMPLERS[sampling].by_example:
@@ -48,12 +48,12 @@ def check_together(world: int, accumulation: int, specialized: bool, sampling: s
         raise InputError(f"aggregation cannot be combined with {other}")
     if accumulation < 2:
         raise InputError(
-            "aggregation needs several tasks a step: set accumulation to the number of tasks"
+            "aggregation needs several tasks per step: set accumulation to the number of tasks"
         )
 
 
 def make_weighting(name: str) -> Any:
-    """Gramian (task, task) → weights (task,), as torchjd has it."""
+    """A function from the Gramian (task, task) to weights (task,), from torchjd."""
     check_aggregation(name)
     try:
         from torchjd import aggregation
@@ -71,7 +71,7 @@ def make_weighting(name: str) -> Any:
 
 
 class TaskGradients(Method):
-    """Takes the gradients of every batch away, task by task, and puts one back for the step."""
+    """Removes the gradients of every batch, task by task, and puts one back for the step."""
 
     name = "aggregation"
 
@@ -86,7 +86,7 @@ class TaskGradients(Method):
         self.collect(batch.parts[0].task)
 
     def collect(self, task: str) -> None:
-        """What the last backward pass left, added to the task's own."""
+        """Add the gradients of the last backward pass to the task's own."""
         held = self.by_task.setdefault(task, [None] * len(self.parameters))
         for place, parameter in enumerate(self.parameters):
             found, before = parameter.grad, held[place]
@@ -95,7 +95,7 @@ class TaskGradients(Method):
             parameter.grad = None
 
     def combine(self) -> None:
-        """The step's gradient: weighted where several tasks move a parameter, else their own."""
+        """Set the step's gradient: weighted if several tasks move a parameter, else their own."""
         tasks = list(self.by_task.values())
         shared = [sum(own[n] is not None for own in tasks) > 1 for n in range(len(self.parameters))]
         weights = self._weights(tasks, shared)
@@ -111,7 +111,7 @@ class TaskGradients(Method):
         self.by_task = {}
 
     def _weights(self, tasks: list[list[Tensor | None]], shared: list[bool]) -> list[float]:
-        """As large as the plain sum of what was collected: weights of equal tasks are 1."""
+        """Weights on the scale of the plain sum of the gradients: those of equal tasks are 1."""
         count = len(tasks)
         if count == 1:
             return [1.0]

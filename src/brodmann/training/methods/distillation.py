@@ -9,9 +9,9 @@ $$\mathcal{L} = \sum_{m=0}^{M} \mathrm{MSE}(W h_m^S, h_{g(m)}^T)
 $m = 0$ being the embeddings and $A$ the attention, over real tokens. *Prediction*: the student's
 output learns the teacher's, by cross-entropy with its softened probabilities (temperature $T$).
 
-A student is the teacher's family with other sizes, or begins with the weights of a checkpoint (as
-TinyBERT's task-specific distillation does with its general one). With `specialize` (IAT) the last
-$\\delta$ of all steps, both phases counted, moves a task's important heads only; importance is that
+A student is the teacher's family with other sizes, or starts from the weights of a checkpoint (as
+TinyBERT's task-specific distillation starts from its general one). With `specialize` (IAT) the last
+$\\delta$ of all steps, both phases counted, moves only a task's important heads; importance is that
 of the task's own loss.
 
 Reference: Jiao et al. 2020, "TinyBERT: Distilling BERT for Natural Language Understanding", §3.
@@ -62,11 +62,11 @@ def distill(
     folder: str | Path | None = None,
     **options: Any,
 ) -> MultiTaskModel:
-    """A trained student: the teacher's family with other sizes (`{"num_hidden_layers": 3, ...}`),
-    or the checkpoint (folder, hub id or run) that `student` names, trained on.
+    """Train a student: the teacher's family with other sizes (`{"num_hidden_layers": 3, ...}`), or
+    the checkpoint (folder, hub id or run) that `student` names.
 
-    A student of other sizes begins with the teacher's embeddings and every N/M-th of its layers
-    where it is as wide, otherwise with random weights. The options are those of `fit`;
+    A student of other sizes starts with the teacher's embeddings and every N/M-th of its layers if
+    it is as wide, otherwise with random weights. The options are those of `fit`;
     `specialize=IAT(...)` counts its share of the steps over both phases.
     """
     asked = {"layer_epochs": layer_epochs, "prediction_epochs": prediction_epochs}
@@ -80,7 +80,7 @@ def distill(
     for phase, epochs in zip(PHASES, (layer_epochs, prediction_epochs), strict=True):
         objective = Distillation(teacher, small, phase, temperature=temperature, seed=seed)
         chosen = dict(options)
-        if phase == "layers":  # no answer is learnt yet: scores say nothing about the best step
+        if phase == "layers":  # answers are not learnt yet: scores cannot choose the best step
             chosen |= {"keep": "last", "early_stopping": None}
         elif special is not None:
             chosen["specialize"] = special
@@ -91,7 +91,7 @@ def distill(
 
 
 def specialized_phase(special: IAT | None, layer_epochs: int, prediction_epochs: int) -> IAT | None:
-    """The settings for the prediction phase alone: the same last steps as of both together."""
+    """The settings for the prediction phase alone, for the same last steps of both phases."""
     if special is None or special.is_plain:
         return special
     if special.variant == "ticket_share":
@@ -106,14 +106,14 @@ def specialized_phase(special: IAT | None, layer_epochs: int, prediction_epochs:
             f"specialize: delta = {special.delta}: the prediction phase is the last {part:.3g} of "
             "the steps, expected no more than that"
         )
-    # Rounded down, so that a whole number of steps stays one.
+    # Rounded down, so that a whole number of steps remains one.
     return special.model_copy(update={"delta": math.floor(share * 10**12) / 10**12})
 
 
 class Distillation(nn.Module, Method):
-    """The student with its loss: what a phase trains, as one module.
+    """The student with its loss: the module that a phase trains.
 
-    Used as a context: inside, both models return what the phase compares.
+    Use as a context: inside, both models return the outputs that the phase compares.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class Distillation(nn.Module, Method):
             )
         self.phase, self.temperature = phase, temperature
         self.student = student
-        self._teacher = [teacher.eval()]  # in a list: no part of this module, never trained
+        self._teacher = [teacher.eval()]  # in a list, so not part of this module and never trained
         widths = [int(model.config.hidden_size) for model in (student, teacher)]
         self.projection: nn.Linear | None = None
         if phase == "layers" and widths[0] != widths[1]:
@@ -205,7 +205,7 @@ class Distillation(nn.Module, Method):
         return Outputs(logits, losses)
 
     def _layer_losses(self, ours: Any, theirs: Any, mask: Tensor) -> Tensor:
-        """(row,) hidden states and attention of every student layer."""
+        """(row,) losses of hidden states and attention of every student layer."""
         layers, source = len(ours.attentions), len(theirs.attentions)
         real = mask.float()
         tokens = real.sum(dim=1)
@@ -244,7 +244,7 @@ class Distillation(nn.Module, Method):
                 ours, theirs.sigmoid(), reduction="none"
             )
             return scale * each.mean(dim=1)
-        if kind == "span":  # (item, token, 2): which token is the first, which the last
+        if kind == "span":  # (item, token, 2): logits of the first and of the last token
             return scale * _soft_entropy(ours, theirs, dim=1).mean(dim=1)
         if kind == "tokens":
             each = _soft_entropy(ours, theirs, dim=2)
@@ -254,6 +254,6 @@ class Distillation(nn.Module, Method):
 
 
 def _soft_entropy(ours: Tensor, theirs: Tensor, dim: int) -> Tensor:
-    """-Σ p log q; where p is 0 (padding, choices that are not there) nothing is added."""
+    """-Σ p log q; terms with p = 0 (padding, missing choices) add nothing."""
     p, log_q = theirs.softmax(dim=dim), ours.log_softmax(dim=dim)
     return -torch.where(p > 0, p * log_q, torch.zeros_like(p)).sum(dim=dim)

@@ -1,20 +1,20 @@
-r"""IAT, importance-aware training: for the last steps a task moves only its own important heads.
+r"""IAT, importance-aware training: in the last steps, a task moves only its own important heads.
 
-After $\lfloor (1-\delta) \cdot \mathrm{steps} \rfloor$ optimizer steps of ordinary training the
+After $\lfloor (1-\delta) \cdot \mathrm{steps} \rfloor$ optimizer steps of ordinary training, the
 importance of every head is measured for every task on training examples. $M_i$ keeps the
 $\lfloor \alpha \cdot \mathrm{heads} \rfloor$ most important heads of task $i$, over all layers
 together, and from then on a batch of task $i$ updates, inside attention, only the rows of
-$W^Q, W^K, W^V$ (with their biases) and the columns of $W^O$ that those heads own. Everything
+$W^Q, W^K, W^V$ (with their biases) and the columns of $W^O$ that belong to those heads. Everything
 outside attention trains as before. $\alpha = 1$ or $\delta = 0$ is plain training, to the bit;
-under $\alpha = 0$ no task moves any head in the last steps.
+with $\alpha = 0$ no task moves any head in the last steps.
 
 Reference: Li et al. 2023, "Interpreting and Exploiting Functional Specialization in Multi-Head
 Attention under Multi-task Learning", §4.2.
-Departures: a head that a step does not select does not move at all in it: no gradient, no momentum,
-no weight decay, and its optimizer moments stay (`strict=False` zeroes its gradients only, as the
-published code does, and the optimizer drifts on); $W^O$ is masked too (`projections="qkv"` leaves
-it out, as the published code does). Dropout is on again after the measurement, and nothing of its
-gradients reaches the next step.
+Departures: a head that a step does not select does not move at all in that step: no gradient, no
+momentum, no weight decay, and its optimizer moments stay (`strict=False` only zeroes its gradients,
+as the published code does, and the optimizer still moves it); $W^O$ is masked, too
+(`projections="qkv"` leaves it unmasked, as the published code does). Dropout is on again after the
+measurement, and none of its gradients reach the next step.
 """
 
 import contextlib
@@ -45,11 +45,11 @@ from brodmann.training.output_heads import fitted_heads
 
 MOMENTS = ("exp_avg", "exp_avg_sq", "momentum_buffer")  # of AdamW, of SGD
 FROZEN = "specialize: all attention is frozen, so no head can be trained"
-ALL_TASKS = "all tasks"  # under `prune` one choice of heads holds for every task
+ALL_TASKS = "all tasks"  # with `prune`, all tasks share one choice of heads
 
 
 def check_trained_heads(settings: IAT, architecture: str, freeze: float | str, gates: str) -> None:
-    """What the settings of a model alone say: whether there is a head that could move."""
+    """Raise InputError if the model's settings leave no head that could move."""
     if settings.is_plain or settings.variant == "prune" or gates == "trained":
         return
     if not ARCHITECTURES[architecture].trains_heads:
@@ -62,7 +62,7 @@ def check_trained_heads(settings: IAT, architecture: str, freeze: float | str, g
 
 
 def check_specialization(model: Any, settings: IAT) -> None:
-    """What is not possible with this model, before the first step."""
+    """Raise InputError before the first step if this model cannot be specialized."""
     if settings.is_plain:
         return
     check_trained_heads(settings, model.settings.architecture, 0.0, model.settings.gates)
@@ -89,7 +89,7 @@ def _some_head_trains(model: Any, settings: IAT) -> bool:
 
 
 class Specialization(Method):
-    """One run's choice of heads, and what keeps the others where they are."""
+    """One run's choice of heads, and the masks that keep the others unchanged."""
 
     name = "specialize"
 
@@ -99,7 +99,7 @@ class Specialization(Method):
         self.begins: int = settings.switch(steps)
         check_specialization(model, settings)
         self.heads: dict[str, list[Head]] | None = None  # None before the switch
-        self.task = ""  # whose batch is being read
+        self.task = ""  # the task whose batch is being read
         self._parts: list[_Part] = []
         self._gates = contextlib.ExitStack()
 
@@ -110,7 +110,7 @@ class Specialization(Method):
         return self.heads is not None
 
     def splits_batches(self) -> bool:
-        """Heads specialize one task at a time."""
+        """Once heads are chosen: they specialize one task at a time."""
         return self.heads is not None
 
     def switch(self, tasks: Sequence[Task]) -> dict[str, Any]:
@@ -131,7 +131,7 @@ class Specialization(Method):
     def choose(
         self, tasks: Sequence[Task], *, seed: int, batch_size: int, precision: str
     ) -> dict[str, list[Head]]:
-        """The heads of every task, by the settings' variant."""
+        """Choose the heads of every task, by the settings' variant."""
         settings = self.settings
         bare = bare_models(self.model)[0]
         names = tuple(task.name for task in tasks)
@@ -159,13 +159,13 @@ class Specialization(Method):
         return {name: scores.top(settings.alpha, name) for name in names}
 
     def _trained_heads(self, tasks: Sequence[Task], seed: int, how: dict[str, Any]) -> Any:
-        """Before the first step the output heads are random: fit them for the measurement."""
+        """Fit the output heads if the measurement precedes the first step: they are random then."""
         if self.begins > 0 or not self.settings.fitted:
             return contextlib.nullcontext()
         return fitted_heads(self.model, tasks, examples=self.settings.examples, seed=seed, **how)
 
     def install(self, heads: Mapping[str, Sequence[Sequence[int]]]) -> None:
-        """From now on the heads are those; after a resume they come from the checkpoint."""
+        """Restrict training to these heads from now on; a resumed run takes the checkpoint's."""
         self.heads = {name: [(int(a), int(b)) for a, b in chosen] for name, chosen in heads.items()}
         if self.settings.variant == "prune":
             self._gates.enter_context(head_gates(self.model, off=self.heads[ALL_TASKS]))
@@ -191,7 +191,7 @@ class Specialization(Method):
 
     @contextlib.contextmanager
     def around_step(self, tasks: Sequence[str], optimizer: torch.optim.Optimizer) -> Iterator[None]:
-        """What no batch of the step selected stays as it is."""
+        """Keep everything that no batch of the step selected unchanged."""
         parts = self._parts if self.settings.strict else []
         kept = [part.keep(tasks, optimizer) for part in parts]
         yield
@@ -205,13 +205,13 @@ class Specialization(Method):
         self._gates.close()
 
     def finish(self) -> None:
-        """Pruned heads are cut out for good."""
+        """Remove pruned heads permanently."""
         if self.settings.variant == "prune" and self.heads is not None:
             prune_heads(self.model, self.heads[ALL_TASKS])
 
 
 class _Part:
-    """One parameter: gradients of heads that the batch's task has not chosen are set to 0."""
+    """One parameter: zeroes the gradients of heads that the batch's task has not chosen."""
 
     def __init__(
         self, owner: Specialization, slices: HeadSlices, masks: Mapping[str, Array]
@@ -231,7 +231,7 @@ class _Part:
         return gradient.masked_fill(still, 0.0)
 
     def keep(self, tasks: Sequence[str], optimizer: torch.optim.Optimizer) -> list[Any]:
-        """Copies of what must not move: (tensor, places, values) of the weight and its moments."""
+        """Copy what must not move: (tensor, indices, values) of the weight and its moments."""
         if self.parameter.grad is None:  # no batch of this step reads it: the optimizer skips it
             return []
         moving = [self.moves[task] for task in dict.fromkeys(tasks) if task in self.moves]
@@ -252,11 +252,11 @@ class _Part:
         for name, tensor in self._tensors(optimizer).items():
             if name in before:
                 tensor.index_copy_(self.dimension, places, before[name])
-            else:  # made by this step: a head that did not move has none, whatever decay put there
+            else:  # created by this step: clear what decay wrote for unmoved heads
                 tensor.index_fill_(self.dimension, places, 0.0)
 
     def _tensors(self, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-        """The weight, and its moments as far as there are some."""
+        """The weight, and its moments if there are any."""
         state = optimizer.state.get(self.parameter, {})
         moments = {name: state[name] for name in MOMENTS if state.get(name) is not None}
         return {"weight": self.parameter.data, **moments}

@@ -1,4 +1,4 @@
-r"""Sparse gates: trained gates are pushed shut where the losses allow it.
+r"""Sparse gates: push trained gates shut as far as the losses allow.
 
 Each step adds $\lambda \cdot \frac{1}{|H|} \sum_h P(z_h > 0)$ to the loss: the expected share of
 open gates of hard-concrete gates (`models/heads/trained_gates.py`), which are drawn while they

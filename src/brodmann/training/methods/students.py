@@ -1,4 +1,4 @@
-"""Students for distillation: of other sizes than their teacher, or begun from a checkpoint."""
+"""Students for distillation: models of other sizes than their teacher, or from a checkpoint."""
 
 import copy
 from collections.abc import Mapping
@@ -16,15 +16,15 @@ Student = Mapping[str, Any] | str | Path  # sizes, or a checkpoint
 
 
 def make_student(teacher: MultiTaskModel, student: Student, *, seed: int = 0) -> MultiTaskModel:
-    """A model of the same tasks, not trained on them yet: of other sizes, or from a checkpoint."""
+    """A model for the same tasks, not yet trained on them: of other sizes, or from a checkpoint."""
     if isinstance(student, str | Path):
         return _from_checkpoint(teacher, str(student), seed)
     return _of_other_sizes(teacher, student, seed)
 
 
 def _from_checkpoint(teacher: MultiTaskModel, name: str, seed: int) -> MultiTaskModel:
-    """The encoder that `name` holds with new output heads, one encoder per task if the teacher
-    has one for each."""
+    """The encoder that `name` holds with new output heads; one encoder per task if the teacher has
+    one per task."""
     check_teacher(teacher)
     path = Path(name)
     if is_model_folder(path) or is_model_folder(path / "model"):
@@ -54,7 +54,7 @@ def _check_layers(config: Any, source: Any) -> None:
 def _of_other_sizes(teacher: MultiTaskModel, sizes: Mapping[str, Any], seed: int) -> MultiTaskModel:
     source = teacher_encoder(teacher)
     config = copy.deepcopy(source.config)
-    if hasattr(config, REMOVED):  # heads that the teacher has lost; the student has its own
+    if hasattr(config, REMOVED):  # heads removed from the teacher; the student has its own
         delattr(config, REMOVED)
     for name, value in sizes.items():
         if not hasattr(config, name):
@@ -92,7 +92,7 @@ def teacher_encoder(teacher: MultiTaskModel) -> Any:
 
 
 def check_teacher(teacher: MultiTaskModel) -> None:
-    """A checkpoint learns from one encoder for all tasks, or from one per task."""
+    """Raise InputError unless the teacher has one encoder for all tasks, or one per task."""
     if not teacher.architecture.plain:
         raise InputError(
             f"architecture '{teacher.settings.architecture}': distillation needs a teacher that "
@@ -101,7 +101,7 @@ def check_teacher(teacher: MultiTaskModel) -> None:
 
 
 def _start_from_teacher(student: Any, teacher: Any) -> None:
-    """Everything of equal shape, the layers being those the student learns from."""
+    """Copy everything of equal shape; layers come from those that the student learns from."""
     below = {
         name: value
         for name, value in teacher.state_dict().items()
