@@ -155,7 +155,7 @@ def test_a_plan_of_other_settings_is_made_anew(tmp_path: Path, command: Command)
     again = json.loads(command("plan", config, "--json")[1])
     assert again["seconds"] == kept and again["took"] is not None  # nor is its plan lost
     code, _, err = command("plan", config, "--output", tmp_path)
-    assert code == 2 and "--output is for a recipe" in err
+    assert code == 2 and "--output is only for a recipe" in err
 
 
 def test_arms_share_their_first_steps(tmp_path: Path, command: Command) -> None:

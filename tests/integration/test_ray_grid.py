@@ -429,7 +429,7 @@ def test_a_cell_that_no_machine_has_room_for() -> None:
         notes.append(facts["text"])
 
     _check_room(Cluster, report, 2, 0, fixed=True)
-    with pytest.raises(InputError, match=r"--gpus 1: no machine has room .* 2 cores, 0 graphics"):
+    with pytest.raises(InputError, match=r"--gpus 1: no machine has room .* 2 cores, 0 GPUs"):
         _check_room(Cluster, report, 1, 1, fixed=True)
     assert notes == []
     _check_room(Cluster, report, 4, 0, fixed=False)

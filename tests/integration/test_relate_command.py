@@ -68,7 +68,7 @@ def test_word_pieces_instead_of_words(study: Path, tmp_path: Path, command: Comm
     from brodmann.models.backbone.tiny import tiny_tokenizer
 
     code, out, err = command("relate", study, "--pieces")
-    assert (code, err) == (0, "") and "the pieces that the tokenizer of builtin:tiny cuts" in out
+    assert (code, err) == (0, "") and "the pieces that the tokenizer of builtin:tiny makes" in out
     found = json.loads((tmp_path / "runs/study/relevance-words.json").read_text("utf-8"))
     limit = {"train": 48, "validation": 24, "test": 8}
     tasks = bm.load_tasks(

@@ -188,7 +188,7 @@ def test_a_recipe_is_planned_here_and_then_what_it_took(tmp_path: Path, command:
     stages = {"training", "evaluation", "map of heads", "dissociation"}
     assert all(set(cell["took"]) == stages for cell in found["cells"])
     code, _, err = command("plan", tmp_path / "none.toml", "--data-dir", tmp_path)
-    assert code == 2 and "--data-dir is for a recipe" in err
+    assert code == 2 and "--data-dir is only for a recipe" in err
 
 
 def test_starts_with_other_settings_are_a_change(tmp_path: Path, command: Command) -> None:
