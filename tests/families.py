@@ -5,8 +5,6 @@ from typing import Any
 import torch
 import transformers as tf
 
-from brodmann.models.backbone.anatomy import FAMILIES, Family
-
 SMALL: dict[str, Any] = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
 SMALL |= {"intermediate_size": 37, "vocab_size": 99, "max_position_embeddings": 64}
 SMALL |= {"pad_token_id": 1}
@@ -41,8 +39,8 @@ CONFIGS: dict[str, Any] = {
 }
 
 
-def record(name: str) -> Family:
-    return FAMILIES[CONFIGS[name]().model_type]
+SHARED_LAYERS = ("albert",)  # one set of weights for several layers
+SEPARATE = [family for family in CONFIGS if family not in SHARED_LAYERS]
 
 
 def shaken(model: Any) -> Any:

@@ -19,6 +19,7 @@ _PUBLIC = {
     "fit": "brodmann.terminal.watched",
     "IAT": "brodmann.training.method_settings",
     "distill": "brodmann.training.methods.distillation",
+    "anatomy": "brodmann.models.backbone.anatomy",
     "head_gates": "brodmann.models.heads.gates",
     "gated": "brodmann.models.heads.gates",
     "prune_heads": "brodmann.models.heads.removal",

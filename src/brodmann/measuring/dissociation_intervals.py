@@ -18,9 +18,8 @@ from brodmann.analysis.statistics import (
     percentile_interval,
     unseen_share,
 )
-from brodmann.data.tasks import Task
 from brodmann.files import Array
-from brodmann.measuring.head_outcomes import HeadOutcomes
+from brodmann.measuring.head_outcomes import HeadOutcomes, Named
 
 FEWEST_DEFINED = 0.95  # share of the resamples in which a D must exist to have an interval
 EXAMPLES, IMPORTANCE = "validation examples", "importance examples"
@@ -28,7 +27,7 @@ EXAMPLES, IMPORTANCE = "validation examples", "importance examples"
 
 def dissociation_intervals(
     measured: HeadOutcomes,
-    tasks: Sequence[Task],
+    tasks: Sequence[Named],
     alpha: float,
     found: DissociationScores,
     resamples: int,
@@ -61,7 +60,7 @@ def dissociation_intervals(
 
 
 def _resampled(
-    measured: HeadOutcomes, tasks: Sequence[Task], place: int, alpha: float, weights: Array
+    measured: HeadOutcomes, tasks: Sequence[Named], place: int, alpha: float, weights: Array
 ) -> Array:
     """(other task, resample): RP_i(H_j) - RP_i(H_i) for the task with index `place`."""
     task = tasks[place]

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from brodmann.data.kinds import outcomes, resampled_scores
+from brodmann.data.kinds import outcomes, resampled_scores, trivial_score
 from brodmann.data.tasks import Task
 from brodmann.files import Array, write_arrays
 from brodmann.results import Head
@@ -14,56 +14,59 @@ from brodmann.results import Head
 Progress = Callable[[int], None]
 
 
+class Named(Protocol):
+    """A task, as far as outcomes need to know it."""
+
+    @property
+    def name(self) -> str: ...
+
+
 class HeadOutcomes:
-    """Contribution of every example to its task's metric, by choice of heads.
+    """Contribution of every example to its task's score, by choice of heads.
 
     Named choices keep their outcomes for resampling; others keep only their scores.
     """
 
-    def __init__(
-        self,
-        model: Any,
-        tasks: Sequence[Task],
-        split: str,
-        batch_size: int,
-        precision: str,
-        progress: Progress | None,
-    ) -> None:
-        self.model, self.tasks, self.split = model, tasks, split
-        self.options: dict[str, Any] = {
-            "batch_size": batch_size,
-            "precision": precision,
-            "progress": progress,
-        }
-        self.encoded = {t.name: model.encode(t.spec, t.splits[split]) for t in tasks}
+    def __init__(self, tasks: Sequence[Any]) -> None:
+        self.tasks = tasks
         self.found: dict[tuple[str, tuple[Head, ...]], Array] = {}
         self.scored: dict[tuple[Head, ...], list[float]] = {}
         self.choices: dict[str, tuple[Head, ...]] = {}
+
+    def measure(self, task: Any, off: Sequence[Head]) -> Array:
+        """(unit, addend): what every example contributes with these heads off."""
+        raise NotImplementedError
+
+    def resample(self, values: Array, weights: Array, task: Any) -> Array:
+        """The scores of weighted examples, one per row of weights."""
+        raise NotImplementedError
+
+    def metric(self, task: Any) -> str:
+        """The name of the score."""
+        raise NotImplementedError
+
+    def trivial(self, task: Any) -> float:
+        """The score of the best answers without reading."""
+        raise NotImplementedError
+
+    def examples(self, task: Any) -> int:
+        raise NotImplementedError
 
     def add(self, name: str, off: Sequence[Head]) -> None:
         self.choices[name] = tuple(off)
         for task in self.tasks:
             key = (task.name, tuple(off))
             if key not in self.found:  # two tasks may have the same heads
-                self.found[key] = self._measured(task, off)
+                self.found[key] = self.measure(task, off)
 
-    def _measured(self, task: Task, off: Sequence[Head]) -> Array:
-        from brodmann.models.evaluation import evaluate_task
-        from brodmann.models.heads.gates import head_gates
-
-        examples, encoded = task.splits[self.split], self.encoded[task.name]
-        with head_gates(self.model, off=off):
-            result = evaluate_task(self.model, task.name, encoded, examples, **self.options)
-        return outcomes(result.predictions, examples, task.spec)
-
-    def outcomes_of(self, task: Task, choice: str) -> Array:
+    def outcomes_of(self, task: Named, choice: str) -> Array:
         return self.found[task.name, self.choices[choice]]
 
-    def score(self, task: Task, choice: str, weights: Array | None = None) -> Any:
+    def score(self, task: Named, choice: str, weights: Array | None = None) -> Any:
         values = self.outcomes_of(task, choice)
         if weights is not None:
-            return resampled_scores(values, weights, task.spec)
-        return _whole(values, task)
+            return self.resample(values, weights, task)
+        return self._whole(values, task)
 
     def matrix(self, share: float) -> list[list[float]]:
         return [[self.score(i, f"{share}/{j.name}") for j in self.tasks] for i in self.tasks]
@@ -77,10 +80,10 @@ class HeadOutcomes:
         key = tuple(off)
         if key not in self.scored:
             self.scored[key] = [
-                _whole(
+                self._whole(
                     self.found[task.name, key]
                     if (task.name, key) in self.found
-                    else self._measured(task, off),
+                    else self.measure(task, off),
                     task,
                 )
                 for task in self.tasks
@@ -95,6 +98,48 @@ class HeadOutcomes:
         }
         write_arrays(path, arrays)
 
+    def _whole(self, values: Array, task: Named) -> float:
+        return float(self.resample(values, np.ones((1, len(values))), task)[0])
 
-def _whole(values: Array, task: Task) -> float:
-    return float(resampled_scores(values, np.ones((1, len(values))), task.spec)[0])
+
+class TaskOutcomes(HeadOutcomes):
+    """Outcomes of a multi-task model on one split of its tasks."""
+
+    def __init__(
+        self,
+        model: Any,
+        tasks: Sequence[Task],
+        split: str,
+        batch_size: int,
+        precision: str,
+        progress: Progress | None,
+    ) -> None:
+        super().__init__(tasks)
+        self.model, self.split = model, split
+        self.options: dict[str, Any] = {
+            "batch_size": batch_size,
+            "precision": precision,
+            "progress": progress,
+        }
+        self.encoded = {t.name: model.encode(t.spec, t.splits[split]) for t in tasks}
+
+    def measure(self, task: Task, off: Sequence[Head]) -> Array:
+        from brodmann.models.evaluation import evaluate_task
+        from brodmann.models.heads.gates import head_gates
+
+        examples, encoded = task.splits[self.split], self.encoded[task.name]
+        with head_gates(self.model, off=off):
+            result = evaluate_task(self.model, task.name, encoded, examples, **self.options)
+        return outcomes(result.predictions, examples, task.spec)
+
+    def resample(self, values: Array, weights: Array, task: Task) -> Array:
+        return resampled_scores(values, weights, task.spec)
+
+    def metric(self, task: Task) -> str:
+        return task.spec.metric
+
+    def trivial(self, task: Task) -> float:
+        return trivial_score(task, self.split)
+
+    def examples(self, task: Task) -> int:
+        return len(task.splits[self.split])

@@ -22,12 +22,13 @@ from brodmann.analysis import dissociation as formulas
 from brodmann.analysis.null import exchanged, exchanges_needed, null_distribution
 from brodmann.analysis.redraws import USUAL_REDRAWS, redrawn, redrawn_dissociation
 from brodmann.analysis.statistics import FEWEST_DRAWS, random_draw_p_value
-from brodmann.data.kinds import lower_is_better, trivial_score
+from brodmann.data.kinds import lower_is_better
 from brodmann.data.schema import checked
 from brodmann.data.tasks import Task
 from brodmann.errors import InputError
+from brodmann.measuring.batch_outcomes import BatchOutcomes, RowScores, batch_tasks
 from brodmann.measuring.dissociation_intervals import dissociation_intervals
-from brodmann.measuring.head_outcomes import HeadOutcomes, Progress
+from brodmann.measuring.head_outcomes import HeadOutcomes, Named, Progress, TaskOutcomes
 from brodmann.measuring.measuring_settings import DissociationSettings
 from brodmann.results import Dissociation, Head, HeadScores, share_of
 
@@ -36,9 +37,10 @@ USUAL = DissociationSettings()
 
 def dissociation(
     model: Any,
-    tasks: Sequence[Task],
+    tasks: Sequence[Task] | Mapping[str, Any],
     scores: HeadScores,
     *,
+    score: RowScores | None = None,
     alpha: float = USUAL.alpha,
     curve: Sequence[float] = (),
     draws: int = USUAL.draws,
@@ -55,6 +57,9 @@ def dissociation(
 ) -> Dissociation:
     """Score every task with every task's top heads off, and derive D, intervals and tests.
 
+    With a multi-task model, `tasks` are its tasks, scored by their metrics on `split`. With any
+    other transformers model, `tasks` maps names to lists of batches, and `score(outputs, batch)`
+    returns one number per row, whose mean is the score (by default, 1 for a right label).
     `curve` lists further shares to measure; `draws` random choices of as many heads are the
     baseline. `redraws` choices by redrawn importance examples widen the intervals, and `exchanges`
     random assignments of the heads to the tasks give a p-value of D; each takes one forward pass
@@ -72,26 +77,32 @@ def dissociation(
         "exchanges": exchanges,
     }
     checked(DissociationSettings, asked, "dissociation")
-    _check(model, tasks, scores, split)
+    plain = isinstance(tasks, Mapping)
+    listed: Sequence[Any] = batch_tasks(tasks) if isinstance(tasks, Mapping) else tasks
+    _check(model, listed, scores, None if plain else split)
     redraws, exchanges = extra_choices(
-        len(tasks), draws, redraws, exchanges, sums=scores.part_sums is not None
+        len(listed), draws, redraws, exchanges, sums=scores.part_sums is not None
     )
-    measured = HeadOutcomes(model, tasks, split, batch_size, precision, progress)
-    chosen = {share: _chosen(scores, tasks, share) for share in sorted({alpha, *curve})}
+    measured: HeadOutcomes
+    if plain:
+        measured = BatchOutcomes(model, listed, score, precision, progress)
+    else:
+        measured = TaskOutcomes(model, listed, split, batch_size, precision, progress)
+    chosen = {share: _chosen(scores, listed, share) for share in sorted({alpha, *curve})}
     _measure_choices(measured, chosen, random_heads(scores, alpha, draws, seed))
     if outcomes_file is not None:
         measured.save(Path(outcomes_file))
-    base = [measured.score(task, "base") for task in tasks]
+    base = [measured.score(task, "base") for task in listed]
     matrix = measured.matrix(alpha)
-    meaningless = _lower_is_better(tasks)
+    meaningless = _lower_is_better(measured)
     found = formulas.dissociation_scores(matrix, base, undefined=meaningless)
     again = _redrawn(measured, scores, chosen[alpha], alpha, base, meaningless, redraws, seed)
     layers = formulas.heads_per_layer(chosen[alpha], scores.shape[0])
-    random = [[measured.score(t, f"random/{draw}") for draw in range(draws)] for t in tasks]
-    trivial = [trivial_score(task, split) for task in tasks]
+    random = [[measured.score(t, f"random/{draw}") for draw in range(draws)] for t in listed]
+    trivial = [measured.trivial(task) for task in listed]
     return Dissociation(
-        tasks=[task.name for task in tasks],
-        metrics=[task.spec.metric for task in tasks],
+        tasks=[task.name for task in listed],
+        metrics=[measured.metric(task) for task in listed],
         alpha=alpha,
         heads=chosen[alpha],
         base=base,
@@ -102,7 +113,7 @@ def dissociation(
         mean=found.mean,
         pairwise=found.pairwise,
         verdicts=formulas.verdicts(found),
-        intervals=dissociation_intervals(measured, tasks, alpha, found, resamples, seed, again),
+        intervals=dissociation_intervals(measured, listed, alpha, found, resamples, seed, again),
         p_values=[
             None if d is None else random_draw_p_value(matrix[i][i], np.array(random[i]))
             for i, d in enumerate(found.per_task)
@@ -110,15 +121,15 @@ def dissociation(
         overlap=formulas.overlap(chosen[alpha]),
         heads_per_layer=layers,
         layer_spread=np.std(layers, axis=0).tolist(),
-        undefined={tasks[i].name: reason for i, reason in found.undefined.items()},
-        undertrained=_undertrained(tasks, base, trivial, training_losses or {}),
-        curve=[_point(measured, tasks, share, heads, base) for share, heads in chosen.items()],
+        undefined={listed[i].name: reason for i, reason in found.undefined.items()},
+        undertrained=_undertrained(measured, base, trivial, training_losses or {}),
+        curve=[_point(measured, listed, share, heads, base) for share, heads in chosen.items()],
         settings={
             "importance": scores.settings,
             "shape": list(scores.shape),
-            "architecture": model.settings.architecture,
-            "split": split,
-            "examples": {task.name: len(task.splits[split]) for task in tasks},
+            "architecture": None if plain else model.settings.architecture,
+            "split": None if plain else split,
+            "examples": {task.name: measured.examples(task) for task in listed},
             "draws": draws,
             "redraws": redraws,
             "exchanges": exchanges,
@@ -161,24 +172,25 @@ def forward_passes(
     return 1 + draws + tasks * (shares + redraws + exchanges)
 
 
-def _check(model: Any, tasks: Sequence[Task], scores: HeadScores, split: str) -> None:
-    from brodmann.models.backbone.anatomy import head_shape
+def _check(model: Any, tasks: Sequence[Any], scores: HeadScores, split: str | None) -> None:
+    from brodmann.models.backbone.anatomy import bare_models, head_shape
     from brodmann.models.heads.trained_gates import gone_heads
 
     if len(tasks) < 2:
         raise InputError("dissociation needs at least two tasks")
-    here = set(np.ndindex(head_shape(model.bare_models()[0]))) - set(gone_heads(model))
-    if head_shape(model.bare_models()[0]) != scores.shape or here != set(scores.ranking()):
+    shape = head_shape(bare_models(model)[0])
+    here = set(np.ndindex(shape)) - set(gone_heads(model))
+    if shape != scores.shape or here != set(scores.ranking()):
         raise InputError(
             "the scores were measured on a model with other heads: measure importance again"
         )
     for task in tasks:
         scores.of(task.name)
-        if split not in task.splits:
+        if split is not None and split not in task.splits:
             raise InputError(f"task '{task.name}' has no split '{split}'")
 
 
-def _chosen(scores: HeadScores, tasks: Sequence[Task], share: float) -> list[list[Head]]:
+def _chosen(scores: HeadScores, tasks: Sequence[Named], share: float) -> list[list[Head]]:
     if share_of(share, scores.heads) < 1:
         raise InputError(f"alpha = {share} of {scores.heads} heads is less than one head")
     return [scores.top(share, task.name) for task in tasks]
@@ -207,25 +219,26 @@ def random_heads(scores: HeadScores, alpha: float, draws: int, seed: int) -> lis
     ]
 
 
-def _lower_is_better(tasks: Sequence[Task]) -> dict[int, str]:
+def _lower_is_better(measured: HeadOutcomes) -> dict[int, str]:
     """Tasks whose metric is an error: its ratio grows with damage, so D is undefined."""
+    metrics = [measured.metric(task) for task in measured.tasks]
     return {
-        i: f"lower is better for its metric {task.spec.metric}"
-        for i, task in enumerate(tasks)
-        if lower_is_better(task.spec.metric)
+        i: f"lower is better for its metric {metric}"
+        for i, metric in enumerate(metrics)
+        if lower_is_better(metric)
     }
 
 
 def _undertrained(
-    tasks: Sequence[Task],
+    measured: HeadOutcomes,
     base: Sequence[float],
     trivial: Sequence[float],
     losses: Mapping[str, tuple[float, float]],
 ) -> dict[str, str]:
     """Why tasks are hardly trained, by task. If the metric is an error, only the loss counts."""
     found = {}
-    for task, score, guess in zip(tasks, base, trivial, strict=True):
-        if lower_is_better(task.spec.metric):
+    for task, score, guess in zip(measured.tasks, base, trivial, strict=True):
+        if lower_is_better(measured.metric(task)):
             score, guess = 1.0, 0.0
         reason = formulas.undertrained(score, guess, *losses.get(task.name, (None, None)))
         if reason is not None:
@@ -271,14 +284,14 @@ def _null(
 
 def _point(
     measured: HeadOutcomes,
-    tasks: Sequence[Task],
+    tasks: Sequence[Named],
     share: float,
     heads: list[list[Head]],
     base: list[float],
 ) -> dict[str, Any]:
     """One point of the curve."""
     matrix = measured.matrix(share)
-    found = formulas.dissociation_scores(matrix, base, undefined=_lower_is_better(tasks))
+    found = formulas.dissociation_scores(matrix, base, undefined=_lower_is_better(measured))
     return {
         "alpha": share,
         "performance": matrix,

@@ -1,5 +1,6 @@
 """Attention maps of two models, head by head."""
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -67,7 +68,9 @@ def test_models_of_other_sizes_are_refused(tasks_of_every_kind: list[Any]) -> No
     with pytest.raises(bm.InputError, match="has no split 'valid'; did you mean 'validation'"):
         attention_map_similarity(long, long, task, split="valid")
     deeper = build([task])
-    deeper.bare_models()[0].config.num_hidden_layers = 4
+    layers = deeper.bare_models()[0].encoder.layer
+    layers.append(copy.deepcopy(layers[0]))
+    deeper.bare_models()[0].config.num_hidden_layers = len(layers)
     with pytest.raises(bm.InputError, match="differ in layers or heads"):
         attention_map_similarity(long, deeper, task)
     cut = build([task])

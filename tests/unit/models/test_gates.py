@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 import transformers as tf
-from tests.families import CONFIGS, padded_inputs, record, tiny
+from tests.families import CONFIGS, SHARED_LAYERS, padded_inputs, tiny
 
 import brodmann as bm
 from brodmann.models.backbone.anatomy import head_shape, head_slots
@@ -53,13 +53,13 @@ def test_a_gate_of_zero_is_the_heads_slice_set_to_zero(family: str, attention: s
     with bm.head_gates(model, torch.ones(2, 4)):
         assert torch.equal(states(model, **inputs), plain)
     off = OFF
-    if record(family).shared_layers:
+    if family in SHARED_LAYERS:
         off = [(0, 1), (1, 1)]  # the weights are those of both layers
     with bm.head_gates(model, off=off):
         gated = states(model, **inputs)
     assert not torch.allclose(gated, plain, atol=1e-3)
     assert hooks_of(model) == 0 and not _in_force
-    zero_slices(model, off[:1] if record(family).shared_layers else off)
+    zero_slices(model, off[:1] if family in SHARED_LAYERS else off)
     torch.testing.assert_close(gated, states(model, **inputs), rtol=1e-5, atol=1e-5)
 
 
@@ -150,12 +150,12 @@ def test_wrong_gates_are_one_clear_line() -> None:
         bm.head_gates(model, torch.ones(5, 2, 4)),
     ):
         model(**padded_inputs())
-    unknown = tf.AutoModel.from_config(
-        tf.RemBertConfig(hidden_size=32, num_hidden_layers=1, num_attention_heads=2, vocab_size=9)
+    fourier = tf.AutoModel.from_config(
+        tf.FNetConfig(hidden_size=32, num_hidden_layers=2, intermediate_size=37, vocab_size=99)
     )
     with (
-        pytest.raises(bm.InputError, match=r"RemBertModel \(model_type 'rembert'\).*add one line"),
-        bm.head_gates(unknown, off=[(0, 0)]),
+        pytest.raises(bm.InputError, match="FNetModel: no attention heads were found"),
+        bm.head_gates(fourier, off=[(0, 0)]),
     ):
         pass
     assert hooks_of(model) == 0 and not _in_force

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.families import CONFIGS, padded_inputs, record, tiny
+from tests.families import CONFIGS, SEPARATE, padded_inputs, tiny
 
 from brodmann.models.backbone.anatomy import head_shape
 from brodmann.models.heads.gates import head_gates
@@ -27,7 +27,7 @@ def along(tensor: torch.Tensor, dimension: int, chosen: np.ndarray) -> torch.Ten
     return tensor.index_select(dimension, torch.from_numpy(np.flatnonzero(chosen)))
 
 
-@pytest.mark.parametrize("family", [name for name in CONFIGS if not record(name).shared_layers])
+@pytest.mark.parametrize("family", SEPARATE)
 def test_gradients_reach_a_heads_slices_only_through_the_head(family: str) -> None:
     model = tiny(family, attention="eager").double()
     heads, mask = first_heads(model)

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 import torch
 import transformers as tf
-from tests.families import CONFIGS, padded_inputs, record, tiny
+from tests.families import CONFIGS, SEPARATE, padded_inputs, tiny
 
 import brodmann as bm
 
-REMOVABLE = [family for family in CONFIGS if not record(family).shared_layers]
+REMOVABLE = SEPARATE
 SOME = [(0, 0), (0, 1), (1, 2), (1, 3)]
 WHOLE = [(0, 0), (0, 1), (0, 2), (0, 3), (1, 0), (1, 1)]
 

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 import torch
 import transformers as tf
-from tests.families import CONFIGS, record, shaken
+from tests.families import CONFIGS, SEPARATE, shaken
 
-from brodmann.models.backbone.anatomy import layers_of
+from brodmann.models.backbone.anatomy import anatomy_of, layers_of
 from brodmann.models.task_heads import TaskHead
 
 FORMS: dict[str, Any] = {
@@ -97,9 +97,9 @@ def test_a_head_keeps_no_states_between_calls() -> None:
     assert head.stock.bert.states is None
 
 
-@pytest.mark.parametrize("family", [name for name in CONFIGS if not record(name).shared_layers])
-def test_the_record_of_a_family_finds_its_layers(family: str) -> None:
+@pytest.mark.parametrize("family", SEPARATE)
+def test_layers_and_embeddings_of_a_family_are_found(family: str) -> None:
     model = tf.AutoModel.from_config(CONFIGS[family]())
     assert len(layers_of(model)) == 2
-    for path in record(family).embeddings[:1]:
+    for path in anatomy_of(model).embeddings[:1]:
         assert sum(p.numel() for p in model.get_submodule(path).parameters()) > 99

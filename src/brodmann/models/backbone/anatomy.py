@@ -1,150 +1,165 @@
-"""The inside of transformers' models: one record per family lists the paths of its parts.
+"""The inside of transformers' models: where their layers, attention heads and projections are.
 
-Methods that reach inside (gates, importance, removal, freezing) are written once against that
-record. A family without one still trains and predicts; methods that need its parts raise an error
-that says how to add it.
+Methods that reach inside (gates, importance, removal, freezing) are written once against an
+`Anatomy`. It is discovered by one small pass through the model (`discovery.py`) and remembered for
+all models of the same class and configuration; no family is listed anywhere.
+
+Heads are numbered (layer, head). The layers of a model with several stacks (encoder, decoder and
+cross-attention, or a text and a vision tower) are numbered one stack after the other.
 """
 
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from inspect import signature
 from typing import Any
+from weakref import WeakKeyDictionary
 
+import numpy as np
 from torch import nn
 
 from brodmann.errors import InputError
-
-# How the rows of a projection belong to the heads:
-#   "heads"    head after head                     (BERT's query, key, value)
-#   "groups"   key-value heads, each shared by a group of query heads      (Llama)
-#   "thirds"   all queries, then all keys, then all values                 (GPT-2, ModernBERT)
-#   "triples"  query, key and value of the first head, then of the second  (DeBERTa)
-_QKV = {"query": "heads", "key": "heads", "value": "heads"}
+from brodmann.files import Array
 
 
 @dataclass(frozen=True)
-class Residual:
-    """The residual of a layer that normalises after adding: the added module and the norm."""
+class Projection:
+    """A parameter whose indices along one dimension belong to heads."""
 
-    added: str
-    norm: str
+    path: str
+    dimension: int
+    reach: Array  # (index, head): whether the index is part of the head
+
+    def kept(self, heads: Sequence[int]) -> Array:
+        """(index,) whether it stays when only these heads do; what belongs to no head stays."""
+        nobody = ~self.reach.any(axis=1)
+        return np.asarray(nobody | self.reach[:, list(heads)].any(axis=1))
 
 
 @dataclass(frozen=True)
-class Family:
-    """Paths from the bare model (as AutoModel returns it) to its parts."""
+class Attention:
+    """One module that attends: its heads, and where their outputs meet."""
 
-    embeddings: tuple[str, ...]  # everything before the first layer
-    layers: str  # the list of layers, from the input to the output
-    attention: str  # in a layer: the module that holds the projections below
-    output: str  # in a layer: W^O, whose input is the concatenated outputs of the heads
-    projections: Mapping[str, str]  # in `attention`: the heads' projections, with their layouts
-    counts: tuple[str, ...] = ()  # attributes of `attention`: number of heads, total width
-    shared_layers: bool = False  # ALBERT: one layer called again and again
-    residuals: tuple[Residual, Residual] | None = None  # after attention, after the feed-forward
+    path: str
+    output: str  # W^O, whose input is the concatenated outputs of the heads
+    gate: str  # the module whose input is gated: W^O, or a norm that lies before it
+    layers: tuple[int, ...]  # several if layers share their weights, in the order of the calls
+    stack: str
+    heads: int
+    group: int  # query heads that share one key-value head
+    projections: tuple[Projection, ...]
+    whole: str | None  # why single heads cannot be removed; None if they can
+    returns: tuple[str, int] | None  # "tensor", or "tuple" or "list" with its length
+
+
+@dataclass(frozen=True)
+class Anatomy:
+    """Paths from a bare model (as AutoModel returns it) to its parts."""
+
+    attentions: tuple[Attention, ...]  # by the first layer that each serves
+    stacks: Mapping[str, range]  # name → layers
+    embeddings: tuple[str, ...]  # everything with weights before the first layer
+    layers: str | None  # the list of layers; None if there are several lists
+    classes: Mapping[str, str]  # path → class: another class means another anatomy
+    inputs: Mapping[str, Any]  # what the pass that showed it read
 
     @property
-    def grouped(self) -> bool:
-        return "groups" in self.projections.values()
+    def shape(self) -> tuple[int, int]:
+        """(layers, heads per layer); a layer with fewer heads lacks the last ones."""
+        return sum(map(len, self.stacks.values())), max(one.heads for one in self.attentions)
+
+    @property
+    def shares_layers(self) -> bool:
+        return any(len(one.layers) > 1 for one in self.attentions)
+
+    @property
+    def group(self) -> int:
+        return max(one.group for one in self.attentions)
+
+    def __str__(self) -> str:
+        layers, heads = self.shape
+        lines = [f"{layers} layers of up to {heads} attention heads"]
+        for name, of_stack in self.stacks.items():
+            one = next(a for a in self.attentions if a.layers[0] in of_stack)
+            shared = f", {one.group} per key-value head" if one.group > 1 else ""
+            first, last = of_stack[0], of_stack[-1]
+            lines.append(
+                f"{name}: layers {first} to {last}, {one.heads} heads{shared}; "
+                f"{one.path} → {one.output}"
+            )
+        reason = next((one.whole for one in self.attentions if one.whole), None)
+        return "\n".join(lines + ([f"heads cannot be removed: {reason}"] if reason else []))
 
 
-_COUNTS = ("num_attention_heads", "all_head_size")
-_FEED_FORWARD = Residual("output.dropout", "output.LayerNorm")
-_BERT = Family(
-    ("embeddings",),
-    "encoder.layer",
-    "attention.self",
-    "attention.output.dense",
-    _QKV,
-    _COUNTS,
-    residuals=(Residual("attention.output.dropout", "attention.output.LayerNorm"), _FEED_FORWARD),
-)
-_DEBERTA = replace(
-    _BERT,
-    residuals=None,  # its attention has other masks and positions
-    projections={"in_proj": "triples", "q_bias": "heads", "v_bias": "heads"}
-    | {"pos_proj": "heads", "pos_q_proj": "heads"},
-)
-_DEBERTA_V2 = replace(
-    _BERT,
-    residuals=None,
-    projections={f"{name}_proj": "heads" for name in ("query", "key", "value")}
-    | {"pos_key_proj": "heads", "pos_query_proj": "heads"},
-)
-_LLAMA = Family(
-    ("embed_tokens",),
-    "layers",
-    "self_attn",
-    "self_attn.o_proj",
-    {"q_proj": "heads", "k_proj": "groups", "v_proj": "groups"},
-)
-_CONV = {"c_attn": "thirds"}
-FAMILIES: dict[str, Family] = {
-    "bert": _BERT,
-    "roberta": _BERT,
-    "xlm-roberta": _BERT,
-    "mpnet": replace(
-        _BERT,
-        attention="attention.attn",
-        output="attention.attn.o",
-        projections={"q": "heads", "k": "heads", "v": "heads"},
-        residuals=(Residual("attention.dropout", "attention.LayerNorm"), _FEED_FORWARD),
-    ),
-    "deberta": _DEBERTA,
-    "deberta-v2": _DEBERTA_V2,
-    "electra": replace(_BERT, embeddings=("embeddings", "embeddings_project")),
-    "distilbert": Family(
-        ("embeddings",),
-        "transformer.layer",
-        "attention",
-        "attention.out_lin",
-        {"q_lin": "heads", "k_lin": "heads", "v_lin": "heads"},
-        ("n_heads", "dim"),
-    ),
-    "albert": Family(
-        ("embeddings", "encoder.embedding_hidden_mapping_in"),
-        "encoder.albert_layer_groups",
-        "attention",
-        "attention.dense",
-        _QKV,
-        _COUNTS,
-        shared_layers=True,
-    ),
-    "modernbert": Family(("embeddings",), "layers", "attn", "attn.Wo", {"Wqkv": "thirds"}),
-    "gpt2": Family(("wte", "wpe"), "h", "attn", "attn.c_proj", _CONV, ("num_heads", "split_size")),
-    "openai-gpt": Family(
-        ("tokens_embed", "positions_embed"),
-        "h",
-        "attn",
-        "attn.c_proj",
-        _CONV,
-        ("n_head", "split_size"),
-    ),
-    "llama": _LLAMA,
-    "mistral": _LLAMA,
-    "qwen2": _LLAMA,
-    "qwen3": _LLAMA,
-}
+_of_model: "WeakKeyDictionary[Any, Anatomy]" = WeakKeyDictionary()
+_of_configuration: dict[tuple[str, str], Anatomy] = {}
 
 
-def family_of(model: Any) -> Family:
-    """The record of the model's family; InputError says how to add a missing one."""
-    kind = model.config.model_type
-    if kind not in FAMILIES:
-        raise InputError(
-            f"{type(model).__name__} (model_type '{kind}') is not in the table of families: "
-            "add one line to FAMILIES in brodmann/models/families.py"
+def anatomy(model: Any, inputs: Mapping[str, Any] | None = None) -> Anatomy:
+    """Where the layers and attention heads of any transformers model are.
+
+    `inputs` is what its forward pass needs, if a short text, a picture or a sound is not enough.
+    Raises InputError, with what was found and what is missing, if the heads cannot be located.
+    """
+    return anatomy_of(bare_models(model)[0], inputs)
+
+
+def anatomy_of(model: Any, inputs: Mapping[str, Any] | None = None) -> Anatomy:
+    """The anatomy of a bare model, from memory if its class and configuration are known."""
+    found = _of_model.get(model)
+    if found is None:
+        key = (type(model).__qualname__, _described(model.config))
+        found = _of_configuration.get(key)
+        if found is None or not _fits(model, found):
+            from brodmann.models.backbone.discovery import discover
+
+            found = discover(model, inputs)
+            if not next(model.parameters()).is_meta:  # without values, only the structure shows
+                _of_configuration[key] = found
+        _of_model[model] = found
+    return found
+
+
+def find_anatomy(model: Any) -> Anatomy | InputError:
+    """The anatomy of a bare model, or the reason why there is none."""
+    try:
+        return anatomy_of(model)
+    except InputError as error:
+        return error
+
+
+def _described(config: Any) -> str:
+    settings = config.to_dict()
+    settings.pop(REMOVED, None)
+    return json.dumps(settings, sort_keys=True, default=str)
+
+
+def _fits(model: Any, known: Anatomy) -> bool:
+    """Whether a remembered anatomy describes this model, which others may have changed."""
+    kept = kept_in(known, model.config)
+    emptied = {one.path for one in known.attentions if not kept[one.layers[0]]}
+    try:
+        return all(
+            type(model.get_submodule(path)).__name__ == name
+            for path, name in known.classes.items()
+            if not any(path == gone or path.startswith(f"{gone}.") for gone in emptied)
         )
-    return FAMILIES[kind]
+    except AttributeError:
+        return False
 
 
 def layers_of(model: Any) -> list[nn.Module]:
-    family = family_of(model)
-    if family.shared_layers:
+    """The layers of a bare model with one stack, from the input to the output."""
+    found = anatomy_of(model)
+    if found.shares_layers:
         raise InputError(
             f"{type(model).__name__}: its layers share one set of weights, so some of them "
             "cannot be treated separately"
         )
-    return list(model.get_submodule(family.layers))
+    if found.layers is None:
+        stacks = ", ".join(found.stacks)
+        raise InputError(f"{type(model).__name__}: has several stacks of layers ({stacks})")
+    return list(model.get_submodule(found.layers))
 
 
 class AroundBackbones(nn.Module):
@@ -194,28 +209,31 @@ def unwrapped(module: nn.Module) -> Any:
 
 @dataclass(frozen=True)
 class HeadSlot:
-    """One output projection and the layers it serves: several if layers share weights."""
+    """The modules of one attention in a model, and the layers it serves."""
 
     attention: nn.Module
     output: nn.Module
+    gate: nn.Module
     layers: tuple[int, ...]  # in the order of the calls
+    part: Attention
 
 
 def head_shape(model: Any) -> tuple[int, int]:
     """(layers, heads per layer) as the model was created; removed heads still count."""
-    config = model.config
-    inner = getattr(config, "inner_group_num", 1) if family_of(model).shared_layers else 1
-    return int(config.num_hidden_layers) * inner, int(config.num_attention_heads)
+    return anatomy_of(model).shape
 
 
 def head_slots(model: Any) -> list[HeadSlot]:
-    """The output projections of a bare model, where the outputs of its heads meet."""
-    family = family_of(model)
-    if family.shared_layers:
-        return _shared_slots(model, family)
+    """The attentions of a bare model, with the output projections where their heads meet."""
     return [
-        HeadSlot(layer.get_submodule(family.attention), layer.get_submodule(family.output), (i,))
-        for i, layer in enumerate(layers_of(model))
+        HeadSlot(
+            model.get_submodule(one.path),
+            model.get_submodule(one.output),
+            model.get_submodule(one.gate),
+            one.layers,
+            one,
+        )
+        for one in anatomy_of(model).attentions
     ]
 
 
@@ -228,24 +246,6 @@ def every_slot(models: Sequence[Any]) -> list[tuple[Any, HeadSlot]]:
     return list(found.values())
 
 
-def _shared_slots(model: Any, family: Family) -> list[HeadSlot]:
-    """ALBERT: `num_hidden_layers` calls of `num_hidden_groups` groups of inner layers."""
-    config = model.config
-    inner = config.inner_group_num
-    slots = []
-    for number, group in enumerate(model.get_submodule(family.layers)):
-        calls = [
-            call
-            for call in range(config.num_hidden_layers)
-            if int(call / (config.num_hidden_layers / config.num_hidden_groups)) == number
-        ]
-        for place, layer in enumerate(group.albert_layers):
-            attention = layer.get_submodule(family.attention)
-            served = tuple(call * inner + place for call in calls)
-            slots.append(HeadSlot(attention, layer.get_submodule(family.output), served))
-    return slots
-
-
 @dataclass(frozen=True)
 class ResidualSlot:
     """A residual of one layer: the module whose output is added, and the norm of the sum."""
@@ -254,23 +254,51 @@ class ResidualSlot:
     norm: nn.Module
 
 
+# The two residuals of a layer that normalises after adding: (added module, norm) after the
+# attention and after the feed-forward block.
+_POST_NORM = (
+    (
+        ("attention.output.dropout", "attention.output.LayerNorm"),
+        ("output.dropout", "output.LayerNorm"),
+    ),
+    (("attention.dropout", "attention.LayerNorm"), ("output.dropout", "output.LayerNorm")),
+)
+
+
 def residual_slots(model: Any, architecture: str) -> list[tuple[ResidualSlot, ResidualSlot]]:
-    """(after attention, after the feed-forward) of every layer."""
-    residuals = family_of(model).residuals
-    if residuals is None:
-        known = ", ".join(name for name, family in FAMILIES.items() if family.residuals is not None)
+    """(after attention, after the feed-forward) of every layer of a BERT-like encoder."""
+    layers = layers_of(model)
+    for form in _POST_NORM:
+        if all(has_module(layer, path) for layer in layers for pair in form for path in pair):
+            break
+    else:
+        form = None
+    attends = head_slots(model)[0].attention
+    if form is None or "rel_embeddings" in signature(attends.forward).parameters:
         raise InputError(
-            f"architecture '{architecture}': the residuals of {model.config.model_type} are not "
-            f"known here: use one of {known}, or add them to FAMILIES"
+            f"architecture '{architecture}': the layers of {model.config.model_type} are not "
+            "built like BERT's (a norm after each residual, masks that are added): use an encoder "
+            "such as BERT, RoBERTa, XLM-R, ELECTRA or MPNet"
         )
-    first, second = residuals
     return [
         (
-            ResidualSlot(layer.get_submodule(first.added), layer.get_submodule(first.norm)),
-            ResidualSlot(layer.get_submodule(second.added), layer.get_submodule(second.norm)),
+            ResidualSlot(*(layer.get_submodule(path) for path in form[0])),
+            ResidualSlot(*(layer.get_submodule(path) for path in form[1])),
         )
-        for layer in layers_of(model)
+        for layer in layers
     ]
+
+
+def has_module(model: nn.Module, path: str) -> bool:
+    try:
+        model.get_submodule(path)
+    except AttributeError:
+        return False
+    return True
+
+
+def is_transposed(module: nn.Module) -> bool:
+    return type(module).__name__ == "Conv1D"  # GPT-2's linear map, its weight transposed
 
 
 REMOVED = "removed_heads"  # in a configuration: layer (as text) → heads that were removed
@@ -282,6 +310,13 @@ def removed_heads(config: Any) -> dict[int, list[int]]:
 
 def kept_heads(model: Any) -> list[list[int]]:
     """The heads that each layer still has, by their original numbers."""
-    layers, heads = head_shape(model)
-    gone = removed_heads(model.config)
-    return [[h for h in range(heads) if h not in gone.get(layer, ())] for layer in range(layers)]
+    return kept_in(anatomy_of(model), model.config)
+
+
+def kept_in(known: Anatomy, config: Any) -> list[list[int]]:
+    gone = removed_heads(config)
+    heads = {layer: one.heads for one in known.attentions for layer in one.layers}
+    return [
+        [head for head in range(heads[layer]) if head not in gone.get(layer, ())]
+        for layer in sorted(heads)
+    ]

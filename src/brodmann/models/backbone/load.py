@@ -13,7 +13,7 @@ import torch
 
 from brodmann.data.sources.hub import without_waiting
 from brodmann.errors import BrodmannError, InputError
-from brodmann.models.backbone.anatomy import family_of, layers_of, removed_heads
+from brodmann.models.backbone.anatomy import anatomy_of, layers_of, removed_heads
 from brodmann.models.backbone.foreign import (
     NO_CODE,
     asks_for_code,
@@ -202,19 +202,9 @@ def freeze(model: Any, share: float | str) -> None:
         return
     layers = layers_of(model)
     count = share_of(float(share), len(layers))
-    embeddings = [
-        model.get_submodule(path) for path in family_of(model).embeddings if _has(model, path)
-    ]
+    embeddings = [model.get_submodule(path) for path in anatomy_of(model).embeddings]
     for module in [*embeddings, *layers[:count]]:
         module.requires_grad_(False)
-
-
-def _has(model: Any, path: str) -> bool:
-    try:
-        model.get_submodule(path)
-    except AttributeError:
-        return False
-    return True
 
 
 def _minilm_folder() -> Path:

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from brodmann.data.batches import Part
 from brodmann.data.tasks import TaskSpec
 from brodmann.errors import InputError, did_you_mean
-from brodmann.models.backbone.anatomy import family_of, layers_of
+from brodmann.models.backbone.anatomy import anatomy_of, layers_of
 from brodmann.models.encoders.shared import SharedEncoder
 from brodmann.models.encoders.task_context import acting_task
 from brodmann.models.task_heads import module_key
@@ -75,7 +75,9 @@ class PathsEncoder(SharedEncoder):
             path += layers[shared : shared + clustered]
         path += list(_list(self.task_layers[module_key(task)]))
         view = node = _shallow(self.backbone)
-        *above, last = family_of(self.backbone).layers.split(".")
+        layers_path = anatomy_of(self.backbone).layers
+        assert layers_path is not None  # layers_of has checked it
+        *above, last = layers_path.split(".")
         for name in above:
             node._modules[name] = _shallow(node._modules[name])
             node = node._modules[name]

@@ -20,7 +20,7 @@ from brodmann.data.batches import evaluation_order
 from brodmann.data.tasks import Task
 from brodmann.errors import InputError, did_you_mean
 from brodmann.files import Array
-from brodmann.models.backbone.anatomy import family_of, head_shape, layers_of, removed_heads
+from brodmann.models.backbone.anatomy import head_shape, head_slots, removed_heads
 from brodmann.models.evaluation import evaluating, unlabelled
 from brodmann.models.heads.probes import drawn
 from brodmann.models.multitask import MultiTaskModel
@@ -90,8 +90,7 @@ def _maps_of(model: MultiTaskModel, bare: Any) -> Iterator[list[Tensor]]:
         seen.append(maps)
 
     before = bare.config._attn_implementation
-    path = family_of(bare).attention
-    handles = [layer.get_submodule(path).register_forward_hook(watch) for layer in layers_of(bare)]
+    handles = [slot.attention.register_forward_hook(watch) for slot in head_slots(bare)]
     bare.set_attn_implementation("eager")
     try:
         with evaluating(model):

@@ -22,7 +22,13 @@ import torch
 from torch import Tensor, nn
 
 from brodmann.errors import InputError
-from brodmann.models.backbone.anatomy import bare_models, head_shape, head_slots, kept_heads
+from brodmann.models.backbone.anatomy import (
+    anatomy_of,
+    bare_models,
+    head_shape,
+    head_slots,
+    kept_heads,
+)
 from brodmann.models.backbone.checkpointing import is_checkpointing
 from brodmann.results import Head
 
@@ -44,7 +50,10 @@ def head_gates(
 
     `model` is a multi-task model or any transformers model (or a module built around one), compiled
     or not. `gates` is (layer, head), or (example, layer, head) with one entry per row of the batch;
-    a tensor may require gradients. `off` names heads to switch off instead. Nested gates multiply.
+    a tensor may require gradients. `off` names heads to switch off instead: (layer, head) pairs, or
+    {layer: [heads]}. In a model with several stacks, both may be a dict from the name of a stack
+    (`bm.anatomy(model).stacks`) to its own gates or heads: {"cross": [(0, 3)]}. Nested gates
+    multiply.
     """
     inner = bare_models(model)
     if (gates is None) == (off is None):
@@ -67,7 +76,7 @@ def mask_without(model: Any, heads: Iterable[Head]) -> Tensor:
     """Gates (layer, head) of a bare model that switch `heads` off and keep the rest."""
     shape = head_shape(model)
     mask = torch.ones(shape)
-    for layer, head in checked_heads(heads, shape):
+    for layer, head in checked_heads(heads_of_stacks(model, heads), shape):
         mask[layer, head] = 0.0
     return mask
 
@@ -93,7 +102,47 @@ def checked_heads(heads: Iterable[Any], shape: tuple[int, int]) -> list[Head]:
     return sorted(found)
 
 
+def heads_of_stacks(model: Any, heads: Any) -> Any:
+    """Heads named by stack, {"decoder": [(layer, head)]}, with the model's own layer numbers."""
+    if not isinstance(heads, dict) or not any(isinstance(name, str) for name in heads):
+        return heads
+    stacks, across = anatomy_of(model).stacks, head_shape(model)[1]
+    found = []
+    for name, several in heads.items():
+        if name not in stacks:
+            raise InputError(
+                f"heads: {type(model).__name__} has no stack '{name}': {', '.join(stacks)}"
+            )
+        own = checked_heads(several, (len(stacks[name]), across))
+        found += [(stacks[name][layer], head) for layer, head in own]
+    return found
+
+
+def _gates_of_stacks(model: Any, gates: dict[str, Any]) -> Tensor:
+    """Gates of some stacks as gates of the whole model; the other stacks keep theirs at 1."""
+    stacks, across = anatomy_of(model).stacks, head_shape(model)[1]
+    rows: list[Tensor] = [torch.ones(len(layers), across) for layers in stacks.values()]
+    for name, values in gates.items():
+        if name not in stacks:
+            raise InputError(
+                f"gates: {type(model).__name__} has no stack '{name}': {', '.join(stacks)}"
+            )
+        own = values if isinstance(values, Tensor) else torch.from_numpy(np.asarray(values))
+        heads = max(one.heads for one in anatomy_of(model).attentions if one.stack == name)
+        if tuple(own.shape) != (len(stacks[name]), heads):
+            raise InputError(
+                f"gates of stack '{name}' have shape {tuple(own.shape)}: "
+                f"expected ({len(stacks[name])}, {heads})"
+            )
+        rows[list(stacks).index(name)] = torch.nn.functional.pad(
+            own.to(torch.float32), (0, across - heads), value=1.0
+        )
+    return torch.cat(rows)
+
+
 def _checked(gates: Any, model: Any) -> Tensor:
+    if isinstance(gates, dict):
+        return _gates_of_stacks(model, gates)
     tensor = gates if isinstance(gates, Tensor) else torch.from_numpy(np.asarray(gates))
     if not tensor.is_floating_point():
         tensor = tensor.to(torch.float32)
@@ -129,18 +178,18 @@ def _hooks(model: Any) -> list[Any]:
     kept = kept_heads(model)
     handles = []
     for slot in head_slots(model):
-        if _has_gate(slot.output):  # paths of one encoder share layers: one gate each
+        if _has_gate(slot.gate):  # paths of one encoder share layers: one gate each
             continue
         place = _CallOfLayer(slot.layers)
         hook = functools.partial(_gate, model, kept, place)
-        handles.append(slot.output.register_forward_pre_hook(hook))
+        handles.append(slot.gate.register_forward_pre_hook(hook))
         if len(slot.layers) > 1:  # a shared layer counts its calls from the start of every forward
             handles.append(model.register_forward_pre_hook(place.begin))
     return handles
 
 
-def _has_gate(output: nn.Module) -> bool:
-    hooks = output._forward_pre_hooks.values()
+def _has_gate(module: nn.Module) -> bool:
+    hooks = module._forward_pre_hooks.values()
     return any(getattr(hook, "func", None) is _gate for hook in hooks)
 
 

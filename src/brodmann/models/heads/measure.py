@@ -197,7 +197,7 @@ def _watched(model: nn.Module) -> Iterator[list[tuple[int, list[int], Tensor]]]:
                     args[0].requires_grad_()
                 seen.append((layer, kept[layer], args[0]))
 
-        handles.append(slot.output.register_forward_pre_hook(watch))
+        handles.append(slot.gate.register_forward_pre_hook(watch))
     try:
         yield seen
     finally:

@@ -109,11 +109,11 @@ def plain_probes(
     """Batches of inputs for any transformers model; `loss(outputs, batch)` returns one per row."""
 
     listed = list(batches)
-    ends = np.cumsum([len(batch["input_ids"]) for batch in listed], dtype=int)
+    ends = np.cumsum([rows_of_batch(batch) for batch in listed], dtype=int)
     parts = part_of_each(int(ends[-1]) if len(ends) else 0)
 
     def make(batch: Any, end: int) -> Probe:
-        rows = len(batch["input_ids"])
+        rows = rows_of_batch(batch)
 
         def losses() -> Tensor:
             each = loss(model(**batch), batch)
@@ -125,9 +125,12 @@ def plain_probes(
             return each
 
         mask, of_row = batch.get("attention_mask"), None
-        if batch["input_ids"].dim() == 3:  # multiple choice: the encoder reads one row per choice
-            choices = batch["input_ids"].shape[1]
-            of_row = torch.arange(rows, device=batch["input_ids"].device)
+        ids = batch.get("input_ids")
+        if (
+            ids is not None and ids.dim() == 3
+        ):  # multiple choice: the encoder reads one row per choice
+            choices = ids.shape[1]
+            of_row = torch.arange(rows, device=ids.device)
             of_row = of_row.repeat_interleave(choices)
             mask = None if mask is None else mask.flatten(0, 1)
         return Probe(losses, rows, of_row, mask, parts[end - rows : end])
@@ -136,3 +139,8 @@ def plain_probes(
         lambda batch=batch, end=int(end): make(batch, end)  # type: ignore[misc]
         for batch, end in zip(listed, ends, strict=True)
     ]
+
+
+def rows_of_batch(batch: Any) -> int:
+    """Number of rows: texts, pictures or sounds, whatever its first tensor holds."""
+    return len(next(value for value in batch.values() if isinstance(value, Tensor)))

@@ -38,11 +38,10 @@ from brodmann.models.backbone.anatomy import (
     bare_models,
     head_shape,
     head_slots,
+    is_transposed,
     kept_heads,
-    removed_heads,
 )
 from brodmann.models.heads.gates import checked_heads, head_gates
-from brodmann.models.heads.slices import is_transposed
 from brodmann.models.model_settings import GATES
 from brodmann.results import Head
 
@@ -122,9 +121,14 @@ def through(encoder: Any, gates: ModelGates | None) -> contextlib.AbstractContex
 
 
 def gone_heads(model: Any) -> list[Head]:
-    """Heads that were removed or are switched off in the model: never chosen again."""
-    removed = removed_heads(bare_models(model)[0].config)
-    gone = {(layer, head) for layer, heads in removed.items() for head in heads}
+    """Heads that were removed, are switched off or never existed: none of them can be chosen."""
+    bare = bare_models(model)[0]
+    across = head_shape(bare)[1]
+    gone = {
+        (layer, head)
+        for layer, kept in enumerate(kept_heads(bare))
+        for head in set(range(across)) - set(kept)
+    }
     own = getattr(model, "gates", None)
     return sorted(gone | set(own.off() if isinstance(own, ModelGates) else ()))
 

@@ -92,7 +92,7 @@ def plan_of_run(
     config: Config, model: Any, tasks: list[Task], report: Report, *, heads: bool
 ) -> dict[str, Any]:
     """Plan a model that is built; the steps change it, so discard it afterwards."""
-    from brodmann.models.backbone.anatomy import FAMILIES, head_shape
+    from brodmann.models.backbone.anatomy import Anatomy, find_anatomy
     from brodmann.training.calibration import split_tokens
 
     counts, disk = model.parameter_counts(), disk_of(model, config)
@@ -113,9 +113,9 @@ def plan_of_run(
         "evaluation": sum(tokens(split) for split in judged_splits(tasks)),
     }
     mapped = 0
-    family = model.config.model_type
-    if heads and family in FAMILIES:
-        layers, across = head_shape(model.bare_models()[0])
+    found_heads = find_anatomy(model.bare_models()[0]) if heads else None
+    if isinstance(found_heads, Anatomy):
+        layers, across = found_heads.shape
         read_once = sum(
             split_tokens(model.encode(task.spec, task.splits["train"]), batch_size)
             * _share_of_examples(config, task)

@@ -29,7 +29,7 @@ from brodmann.data.batches import Batch
 from brodmann.data.tasks import Task
 from brodmann.errors import InputError
 from brodmann.files import Array
-from brodmann.models.backbone.anatomy import bare_models, family_of, head_shape
+from brodmann.models.backbone.anatomy import anatomy_of, bare_models, head_shape
 from brodmann.models.encoders import ARCHITECTURES, names_with
 from brodmann.models.heads.gates import head_gates
 from brodmann.models.heads.measure import importance
@@ -67,7 +67,7 @@ def check_specialization(model: Any, settings: IAT) -> None:
         return
     check_trained_heads(settings, model.settings.architecture, 0.0, model.settings.gates)
     for bare in bare_models(model):
-        family_of(bare)
+        anatomy_of(bare)
         if settings.variant == "prune":
             check_removable(bare, [])
     if settings.variant == "prune":
