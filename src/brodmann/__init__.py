@@ -25,6 +25,7 @@ _PUBLIC = {
     "prune_heads": "brodmann.models.heads.removal",
     "load_pruned": "brodmann.models.heads.removal",
     "head_importance": "brodmann.measuring.importance",
+    "explain_heads": "brodmann.measuring.explaining",
     "dissociation": "brodmann.measuring.iap",
     "plot": "brodmann.reporting.figures",
     "HeadScores": "brodmann.results",

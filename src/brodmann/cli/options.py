@@ -92,6 +92,11 @@ def noted(say: Callable[[str], None]) -> Iterator[None]:
         logger.propagate = before
 
 
+def is_main_process() -> bool:
+    """Whether this process prints and writes: only the first of several does."""
+    return int(os.environ.get("RANK", "0")) == 0
+
+
 def loaded(config: Path, overrides: list[str] | None) -> Any:
     from brodmann.config import load_config
 

@@ -1,7 +1,6 @@
 """Commands that train and measure: one run, its stages, and many runs."""
 
 import json
-import os
 from pathlib import Path
 from typing import Annotated
 
@@ -20,6 +19,7 @@ from brodmann.cli.options import (
     Workers,
     app,
     grid_engine,
+    is_main_process,
     loaded,
     view,
 )
@@ -38,16 +38,11 @@ def run(config: ConfigPath, overrides: Overrides = None, as_json: Json = False) 
 
     with view(as_json) as report:
         result = run_all(settings, base, report)
-        if not _main():
+        if not is_main_process():
             return
         page = report_on([settings.folder], report)
     if as_json:
         print(json.dumps({"folder": str(settings.folder), "report": str(page), **result}))
-
-
-def _main() -> bool:
-    """Whether this process prints and writes: only the first of several does."""
-    return int(os.environ.get("RANK", "0")) == 0
 
 
 @app.command()
@@ -61,7 +56,7 @@ def train(config: ConfigPath, overrides: Overrides = None, as_json: Json = False
 
     with view(as_json) as report:
         folder = train_all(settings, base, report)
-    if _main():
+    if is_main_process():
         text = f"model: {folder / 'model'}"
         print(
             json.dumps({"folder": str(folder), "model": str(folder / "model")}) if as_json else text
@@ -79,39 +74,8 @@ def evaluate(config: RunPath, overrides: Overrides = None, as_json: Json = False
 
     with view(as_json) as report:
         result = evaluate_all(settings, base, report)
-    if as_json and _main():
+    if as_json and is_main_process():
         print(json.dumps(result))
-
-
-@app.command("map")
-def map_command(config: RunPath, overrides: Overrides = None, as_json: Json = False) -> None:
-    """Map which attention heads matter to which task, in a trained run.
-
-    Example: brodmann map runs/demo --set map.estimator=leave_one_out
-    """
-    settings, base = loaded(config, overrides)
-    from brodmann.pipeline.map import FILE, map_heads
-
-    with view(as_json) as report:
-        map_heads(settings, base, report)
-    if as_json and _main():
-        print((settings.folder / FILE).read_text(encoding="utf-8"))
-
-
-@app.command()
-def dissociate(config: RunPath, overrides: Overrides = None, as_json: Json = False) -> None:
-    """Measure how far the tasks have separated: scores with each task's top heads off.
-
-    Example: brodmann dissociate runs/demo --set dissociation.alpha=0.2
-    """
-    settings, base = loaded(config, overrides)
-    from brodmann.pipeline.dissociate import FILE
-    from brodmann.pipeline.dissociate import dissociate as measure
-
-    with view(as_json) as report:
-        measure(settings, base, report)
-    if as_json and _main():
-        print((settings.folder / FILE).read_text(encoding="utf-8"))
 
 
 @app.command()

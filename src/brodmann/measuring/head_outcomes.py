@@ -66,7 +66,7 @@ class HeadOutcomes:
         values = self.outcomes_of(task, choice)
         if weights is not None:
             return self.resample(values, weights, task)
-        return self._whole(values, task)
+        return self.whole(values, task)
 
     def matrix(self, share: float) -> list[list[float]]:
         return [[self.score(i, f"{share}/{j.name}") for j in self.tasks] for i in self.tasks]
@@ -80,7 +80,7 @@ class HeadOutcomes:
         key = tuple(off)
         if key not in self.scored:
             self.scored[key] = [
-                self._whole(
+                self.whole(
                     self.found[task.name, key]
                     if (task.name, key) in self.found
                     else self.measure(task, off),
@@ -98,7 +98,8 @@ class HeadOutcomes:
         }
         write_arrays(path, arrays)
 
-    def _whole(self, values: Array, task: Named) -> float:
+    def whole(self, values: Array, task: Named) -> float:
+        """The score of all examples."""
         return float(self.resample(values, np.ones((1, len(values))), task)[0])
 
 

@@ -36,8 +36,12 @@ Progress = Callable[[int], None]
 
 def head_importance(
     model: Any,
-    tasks: Sequence[Task] | Mapping[str, Any],
+    tasks: Sequence[Task] | Mapping[str, Any] | Any,
     *,
+    tokenizer: Any = None,
+    text: str = "text",
+    pair: str | None = None,
+    label: str = "label",
     examples: int | Sequence[int] | None = USUAL.examples,
     split: str = "train",
     estimator: str = USUAL.estimator,
@@ -56,7 +60,9 @@ def head_importance(
     With a multi-task model, `tasks` are its tasks, and `examples` of each are drawn from `split` by
     `seed` (all if None; a list gives their indices). With any other transformers model, `tasks`
     maps names to lists of batches (dicts of tensors), and `loss(outputs, batch)` returns one loss
-    per row; by default, it is that of the model's own labels. The estimator `iterative` removes the
+    per row; by default, it is that of the model's own labels. With its `tokenizer`, `tasks` is a
+    dataset of rows, or maps names to datasets, whose columns `text`, `pair` and `label` hold texts
+    and labels. The estimator `iterative` removes the
     least important `step` of the heads and scores again until the share `alpha` is removed; its
     scores are the positions in that order.
     """
@@ -77,6 +83,9 @@ def head_importance(
     check_precision(precision)
     if not tasks:
         raise InputError("head_importance: no task was given")
+    if tokenizer is not None:
+        columns = {"text": text, "pair": pair, "label": label, "batch_size": batch_size}
+        tasks = _batches_of(model, tokenizer, tasks, examples, seed, columns)
     probes = _probes(model, tasks, examples, split, loss, seed, batch_size, precision)
     removed = gone_heads(model)
     found = [
@@ -104,6 +113,30 @@ def head_importance(
 def passes(estimator: str, heads: int) -> int:
     """How often an estimator reads the examples, for progress bars."""
     return -(-heads // max(1, share_of(STEP, heads))) if estimator == "iterative" else 1
+
+
+def _batches_of(
+    model: Any,
+    tokenizer: Any,
+    datasets: Any,
+    examples: int | Sequence[int] | None,
+    seed: int,
+    columns: dict[str, Any],
+) -> dict[str, list[Any]]:
+    """Batches of datasets, {name: dataset} or one alone, each with a seeded draw of its rows."""
+    from brodmann.data.sources.table import from_memory
+    from brodmann.models.heads.probes import drawn
+    from brodmann.models.labelled_batches import labelled_batches
+
+    named = datasets if isinstance(datasets, Mapping) else {"task": datasets}
+    if columns["text"] in named:  # a table by columns is one dataset
+        named = {"task": datasets}
+    found = {}
+    for name, rows in named.items():
+        listed = from_memory(rows, name).rows
+        chosen = [listed[int(place)] for place in drawn(len(listed), examples, seed)]
+        found[name] = labelled_batches(model, tokenizer, chosen, **columns)
+    return found
 
 
 def _probes(

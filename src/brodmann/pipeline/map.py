@@ -5,6 +5,7 @@ from typing import Any
 
 from brodmann.config import Config
 from brodmann.data.tasks import Task
+from brodmann.files import write_json
 from brodmann.measuring.importance import head_importance, passes
 from brodmann.pipeline.run_folder import opened, timed, trained
 from brodmann.pipeline.train import tasks_of
@@ -12,6 +13,7 @@ from brodmann.results import PARTS, HeadScores
 from brodmann.training.events import Report
 
 FILE = "importance.json"
+EXPLAINED = "explained.json"  # one text per task, head by head
 
 
 def map_heads(config: Config, base: Path, report: Report) -> HeadScores:
@@ -25,6 +27,7 @@ def map_heads(config: Config, base: Path, report: Report) -> HeadScores:
 
 def map_in(folder: Path, config: Config, tasks: list[Task], report: Report) -> HeadScores:
     """Read the scores that the configuration asks for or, if missing, measure them."""
+    from brodmann.measuring.explaining import explain_first
     from brodmann.models.backbone.anatomy import head_shape
     from brodmann.models.multitask import MultiTaskModel
     from brodmann.training.processes import is_main
@@ -52,6 +55,7 @@ def map_in(folder: Path, config: Config, tasks: list[Task], report: Report) -> H
             )
         scores.settings["request"] = request
         if is_main():
+            write_json(folder / EXPLAINED, {"tasks": explain_first(model, tasks)})
             scores.save(folder / FILE)
     report("map", {"scores": scores, "file": folder / FILE, "alpha": config.dissociation.alpha})
     return scores

@@ -12,7 +12,7 @@ from brodmann.results import Dissociation, HeadScores
 
 # Files of further stages, each with a section of its own.
 MEASURES: tuple[str, ...] = ("covsim", "adaptation", "similarity", "meta")
-MEASURES += ("attention-maps",)
+MEASURES += ("attention-maps", "pruning-curve", "explained")
 MEASURES += tuple(f"relevance-{by}" for by in (*names_of("trainings"), *names_of("data")))
 
 

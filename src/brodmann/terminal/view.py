@@ -17,6 +17,7 @@ from brodmann.reporting.sections import (
     dissociation_matrix,
     few_shot_curves,
     new_tasks,
+    pruning,
     related_tasks,
     sweep,
     unseen_pairs,
@@ -37,6 +38,7 @@ RESULTS: dict[Event, tuple[Callable[[Facts], Sequence[Block]], str]] = {
         "model: {folder}/model   scores: {folder}/metrics.json",
     ),
     "map": (lambda facts: atlas.head_maps(facts["scores"], facts["alpha"]), "map: {file}"),
+    "pruning curve": (lambda facts: pruning.curves(facts["result"]), "pruning curve: {file}"),
     "dissociation": (
         lambda facts: dissociation_matrix.summary(facts["result"]),
         "dissociation: {file}",

@@ -28,6 +28,7 @@ Event = Literal[
     # results
     "scores",  # tasks, splits, folder
     "map",  # scores, alpha, file
+    "pruning curve",  # result, file
     "dissociation",  # result, file
     "pruned",  # scores, removed, of, parameters, speed, folder
     "distilled",  # scores, parameters, speed, folder

@@ -51,12 +51,12 @@ def load_backbone(
 
         config = tiny_config()
         set_dropout(config, dropout)
-        with _offline_explained(name):
+        with loading(name):
             return Backbone(name, build_bare(config, attention, seed), tiny_tokenizer())
     import transformers
 
     source = _source(name)
-    with _offline_explained(name), quiet(), torch.random.fork_rng():
+    with loading(name), quiet(), torch.random.fork_rng():
         torch.manual_seed(seed)
         config = transformers.AutoConfig.from_pretrained(source, trust_remote_code=False)
         check_config(config, name)
@@ -70,7 +70,7 @@ def load_backbone(
                 model.set_attn_implementation(attention)
         else:
             model = _checked_bare(source, config, name, options)
-        tokenizer = _load_tokenizer(source, name)
+        tokenizer = load_tokenizer(source, name)
     check_tokenizer(tokenizer, model, name)
     prepare_tokenizer(tokenizer, model.config, name)  # the model copies the configuration
     return Backbone(name, model, tokenizer)
@@ -93,7 +93,7 @@ def _checked_bare(source: str, config: Any, name: str, options: dict[str, Any]) 
     return model
 
 
-def _load_tokenizer(source: str, name: str) -> Any:
+def load_tokenizer(source: str, name: str) -> Any:
     import transformers
 
     try:
@@ -117,7 +117,7 @@ def load_config(name: str) -> Any:
     import transformers
 
     source = _source(name)
-    with _offline_explained(name), quiet():
+    with loading(name), quiet():
         return transformers.AutoConfig.from_pretrained(source, trust_remote_code=False)
 
 
@@ -217,7 +217,8 @@ def _minilm_folder() -> Path:
 
 
 @contextlib.contextmanager
-def _offline_explained(name: str) -> Iterator[None]:
+def loading(name: str) -> Iterator[None]:
+    """Turn whatever fails inside the block into one line about the model of this name."""
     local = Path(name)
     here = name in BUILTIN or local.is_dir() or name.startswith((".", "/", "~"))
     try:

@@ -13,6 +13,8 @@ from brodmann.reporting.sections import (
     conditioning,
     languages,
     new_tasks,
+    one_text,
+    pruning,
     sampling,
     sweep,
 )
@@ -50,6 +52,8 @@ from brodmann.reporting.sections import (
 SECTIONS: tuple[Callable[[Study], Section | None], ...] = (
     answer.section,
     atlas.section,
+    one_text.section,
+    pruning.section,
     gates.section,
     conditioning.section,
     dissociation.section,

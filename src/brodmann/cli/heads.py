@@ -1,0 +1,89 @@
+"""Commands that look at attention heads: map, dissociate."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from brodmann.cli.options import Json, Overrides, RunPath, app, is_main_process, loaded, view
+from brodmann.errors import InputError
+
+
+@app.command("map")
+def map_command(
+    config: Annotated[
+        str,
+        typer.Argument(
+            help="run folder, its configuration, or with --data any classifier (folder or hub id)",
+            show_default=False,
+        ),
+    ],
+    data: Annotated[
+        Path | None, typer.Option(help="labelled file, for a classifier trained elsewhere")
+    ] = None,
+    text: Annotated[str, typer.Option(help="column with the text, with --data")] = "text",
+    pair: Annotated[str | None, typer.Option(help="column with a second text, with --data")] = None,
+    label: Annotated[str, typer.Option(help="column with the label, with --data")] = "label",
+    examples: Annotated[int, typer.Option(help="rows to read, with --data", min=1)] = 1000,
+    to: Annotated[
+        Path | None, typer.Option(help="folder to write, with --data; default: NAME-heads")
+    ] = None,
+    overrides: Overrides = None,
+    as_json: Json = False,
+) -> None:
+    """Map which attention heads matter to which task, in a trained run or any classifier.
+
+    Example: brodmann map runs/demo --set map.estimator=leave_one_out (a classifier: brodmann map
+    ./my-model --data reviews.csv --text body --label stars)
+    """
+    if data is not None:
+        _map_classifier(config, data, text, pair, label, examples, to, overrides, as_json)
+        return
+    if to is not None or pair is not None or (text, label, examples) != ("text", "label", 1000):
+        raise InputError("--text, --pair, --label, --examples and --to need --data")
+    settings, base = loaded(Path(config), overrides)
+    from brodmann.pipeline.map import FILE, map_heads
+
+    with view(as_json) as report:
+        map_heads(settings, base, report)
+    if as_json and is_main_process():
+        print((settings.folder / FILE).read_text(encoding="utf-8"))
+
+
+def _map_classifier(
+    model: str,
+    data: Path,
+    text: str,
+    pair: str | None,
+    label: str,
+    examples: int,
+    to: Path | None,
+    overrides: list[str] | None,
+    as_json: bool,
+) -> None:
+    if overrides:
+        raise InputError("--set changes a configuration: with --data there is none")
+    from brodmann.pipeline.map_checkpoint import FILE, Columns, map_checkpoint
+
+    folder = to or Path(f"{Path(model).name}-heads")
+    columns = Columns(text, pair, label)
+    with view(as_json) as report:
+        map_checkpoint(model, data, folder, report, columns=columns, examples=examples)
+    if as_json:
+        print((folder / FILE).read_text(encoding="utf-8"))
+
+
+@app.command()
+def dissociate(config: RunPath, overrides: Overrides = None, as_json: Json = False) -> None:
+    """Measure how far the tasks have separated: scores with each task's top heads off.
+
+    Example: brodmann dissociate runs/demo --set dissociation.alpha=0.2
+    """
+    settings, base = loaded(config, overrides)
+    from brodmann.pipeline.dissociate import FILE
+    from brodmann.pipeline.dissociate import dissociate as measure
+
+    with view(as_json) as report:
+        measure(settings, base, report)
+    if as_json and is_main_process():
+        print((settings.folder / FILE).read_text(encoding="utf-8"))
