@@ -34,6 +34,11 @@ class Verdict:
     grouped: bool = False
     reason: str = ""
 
+    @property
+    def attends(self) -> bool:
+        """Whether it has softmax attention heads, located or not."""
+        return self.interface is not None or "attention of" in self.reason
+
 
 def judge_family(family: str, auto: str) -> Verdict:
     """Build the family small and try everything; never raises."""
@@ -101,9 +106,9 @@ def answer(model: Any, found: Anatomy) -> torch.Tensor:
     return first if isinstance(first, torch.Tensor) else first[0]
 
 
-def same(one: torch.Tensor, other: torch.Tensor) -> bool:
+def same(one: torch.Tensor, other: torch.Tensor, close: float = CLOSE) -> bool:
     scale = float(other.abs().max())
-    return one.shape == other.shape and float((one - other).abs().max()) <= CLOSE * scale
+    return one.shape == other.shape and float((one - other).abs().max()) <= close * scale
 
 
 def judged(model: Any, found: Anatomy, gates: torch.Tensor) -> tuple[torch.Tensor, bool]:
@@ -164,7 +169,7 @@ def zeroed(model: Any, found: Anatomy, gates: torch.Tensor) -> torch.Tensor:
 
 
 def importance_agrees(model: Any, found: Anatomy) -> bool:
-    """The gradient at every gate equals a finite difference of the judge's answer."""
+    """Importance equals the gradient at gates that autograd follows, up to float32's rounding."""
     weights = torch.randn(answer(model, found).shape, generator=torch.Generator().manual_seed(5))
     layers, heads = found.shape
     gates = torch.ones(layers, heads, requires_grad=True)
@@ -180,7 +185,7 @@ def importance_agrees(model: Any, found: Anatomy) -> bool:
             (next(v for v in outputs.values() if v is not None) * weights).sum().reshape(1)
         ),
     )
-    return same(torch.from_numpy(scores.values[0]).float(), gradient.abs())
+    return same(torch.from_numpy(scores.values[0]).float(), gradient.abs(), close=30 * CLOSE)
 
 
 def removal_agrees(model: Any, found: Anatomy) -> bool:

@@ -19,6 +19,7 @@ from brodmann.training.events import Report
 
 FILE = "importance.json"
 CURVE = "pruning-curve.json"
+DRAWS = 3  # random choices of heads for every share of the curve
 
 
 @dataclass(frozen=True)
@@ -38,8 +39,6 @@ def map_checkpoint(
     *,
     columns: Columns,
     examples: int | None = 1000,
-    batch_size: int = 32,
-    draws: int = 3,
     seed: int = 0,
 ) -> HeadScores:
     """Measure importance and the pruning curve of a checkpoint, and write them to `folder`."""
@@ -66,12 +65,11 @@ def map_checkpoint(
             text=columns.text,
             pair=columns.pair,
             label=columns.label,
-            batch_size=batch_size,
         )
     except InputError as error:
         raise InputError(f"{data}: {error}") from None
     task = BatchTask(data.stem, batches)
-    total = len(rows) * (1 + len(SHARES) * (1 + draws))
+    total = len(rows) * (1 + len(SHARES) * (1 + DRAWS))
     report("measuring starts", {"what": "mapping heads", "examples": len(rows) + total})
 
     def progress(items: int) -> None:
@@ -81,7 +79,7 @@ def map_checkpoint(
     scores.settings |= {"model": name, "data": data.name, "examples": len(rows), "seed": seed}
     scores.save(folder / FILE)
     measured = BatchOutcomes(model, [task], None, "float32", progress)
-    curve = pruning_curve(measured, scores, draws=draws, seed=seed)
+    curve = pruning_curve(measured, scores, draws=DRAWS, seed=seed)
     write_json(folder / CURVE, {"model": name, "data": data.name, **curve})
     _write_page(name, folder, scores, curve)
     report("map", {"scores": scores, "file": folder / FILE, "alpha": 0.3})

@@ -106,7 +106,7 @@ def _attention(
     assert call.output is not None and call.gate is not None
     whole = None
     if call.gate != call.output:
-        whole = f"'{call.mixed}' mixes all heads before '{call.output}'"
+        whole = f"heads are mixed between '{call.gate}' and '{call.output}'"
     projections = tuple(
         Projection(path, dimension, matrices.setdefault(_key(matrix), matrix))
         for path, dimension, matrix in join_owned(call.owned, [])

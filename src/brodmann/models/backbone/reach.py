@@ -41,6 +41,8 @@ def reach(
     alone = [np.zeros(size, dtype=int) for size in sizes]
     several = [np.zeros(size, dtype=bool) for size in sizes]
     touched = _touched(outputs, np.ones(heads, dtype=bool), leaves, axes)
+    if not any(each.any() for each in touched):
+        return [np.zeros((size, heads), dtype=bool) for size in sizes]
     numbers = np.arange(heads)
     for bit in range((heads - 1).bit_length()):
         set_here = (numbers >> bit & 1).astype(bool)

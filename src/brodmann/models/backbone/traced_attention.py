@@ -15,6 +15,7 @@ from brodmann.models.backbone.reach import HeadTensor, depends, join_owned, reac
 
 _SOFTMAX = {"softmax", "_softmax"}
 _PRODUCTS = {"matmul", "bmm", "einsum", "__matmul__", "baddbmm"}
+MOST_HEADS = 256  # a longer dimension counts tokens (Longformer's windows)
 _WHOLE = "scaled_dot_product_attention"
 
 
@@ -51,7 +52,9 @@ class TracedAttention(TorchFunctionMode):
 
     def _weighted(self, result: Tensor) -> Tensor:
         """A softmax over keys: (head, query, key) or (text, head, query, key), of one text."""
-        if result.dim() < 3 or not result.requires_grad or result.shape[-3] < 2:
+        if result.dim() < 3 or not result.requires_grad:
+            return result
+        if not 1 < result.shape[-3] <= MOST_HEADS:
             return result
         if result.shape[:-3].numel() != 1:
             return result
@@ -87,6 +90,12 @@ class TracedAttention(TorchFunctionMode):
 
 
 def _group(owned: list[tuple[str, int, Array]], heads: int) -> int:
-    """Heads that share keys and values: the smallest number above 1 that some index reaches."""
-    sizes = {int(size) for _, _, matrix in owned for size in matrix.sum(axis=1)}
-    return min((size for size in sizes if 1 < size < heads), default=1)
+    """Neighbouring heads that share keys and values: what whole projections reach."""
+    for size in range(2, heads):
+        if heads % size:
+            continue
+        blocks = np.repeat(np.eye(heads // size, dtype=bool), size, axis=1)
+        alike = [{row.tobytes() for row in matrix} for _, _, matrix in owned]
+        if any(rows == {block.tobytes() for block in blocks} for rows in alike):
+            return size
+    return 1

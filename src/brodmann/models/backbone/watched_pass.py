@@ -42,6 +42,7 @@ class Call:
     gate: str | None = None  # the module whose input holds the heads side by side
     output: str | None = None  # W^O
     mixed: str | None = None  # a module before W^O that mixes the heads
+    before: list[Leaf] = field(default_factory=list)  # computed in the same layer before it
 
 
 @dataclass
@@ -191,7 +192,7 @@ class _Watcher:
         call.result = HeadTensor(leaf, call.result.axis)
         self.seen.calls.append(call)
         self.waiting.append(call)
-        self.leaves.clear()
+        call.before, self.leaves = self.leaves, []
         return leaf.clone()
 
     def call(
@@ -212,13 +213,7 @@ class _Watcher:
         leaves += self._own_parameters(module)
         if not outputs or not leaves or self.without_values:
             return []
-        found = reach(outputs, [leaf.tensor for leaf in leaves], [leaf.axis for leaf in leaves])
-        return [
-            (path, dimension, np.repeat(matrix, group, axis=1))
-            for leaf, matrix in zip(leaves, found, strict=True)
-            if matrix.any() and not (leaf.shared_by_nature and matrix.all())
-            for path, dimension in leaf.parameters
-        ]
+        return _owned_indices(outputs, leaves, group)
 
     def _own_parameters(self, module: nn.Module) -> list[Leaf]:
         """Vectors and tables that the attending module adds or multiplies by itself."""
@@ -252,10 +247,26 @@ class _Watcher:
             call.output = path
             call.gate = path if apart else call.gate
             self.waiting.remove(call)
+            if apart:
+                self._own_multipliers(call, states)
+            call.before = []
         elif apart and call.gate is None:
             call.gate = path
         if not apart and call.mixed is None:
             call.mixed = path
+
+    def _own_multipliers(self, call: Call, states: Tensor) -> None:
+        """Projections that multiply the heads' results on their way belong to the heads, too."""
+        layer = layer_of(call.module)
+        leaves = [
+            leaf
+            for leaf in (*call.before, *self.leaves)
+            if layer_of(leaf.parameters[0][0]) == layer
+        ]
+        if not leaves or self.without_values:
+            return
+        by_head = HeadTensor(states.reshape(*states.shape[:-1], call.heads, -1), states.dim() - 1)
+        call.owned = join_owned(call.owned, _owned_indices([by_head], leaves, 1))
 
     def _leave(self, module: nn.Module, _: Any, output: Any) -> Any:
         while self.inside and self.inside.pop() is not module:
@@ -271,6 +282,19 @@ class _Watcher:
             parameters.append((f"{path}.bias", 0))
         self.leaves.append(Leaf(tuple(parameters), leaf, output.dim() - 1))
         return leaf.clone()  # a model may change it in place
+
+
+def _owned_indices(
+    outputs: list[HeadTensor], leaves: list[Leaf], group: int
+) -> list[tuple[str, int, Array]]:
+    """(path, dimension, (index, head)) of every leaf that reaches the heads."""
+    found = reach(outputs, [leaf.tensor for leaf in leaves], [leaf.axis for leaf in leaves])
+    return [
+        (path, dimension, np.repeat(matrix, group, axis=1))
+        for leaf, matrix in zip(leaves, found, strict=True)
+        if matrix.any() and not (leaf.shared_by_nature and matrix.all())
+        for path, dimension in leaf.parameters
+    ]
 
 
 def is_linear(module: nn.Module) -> bool:

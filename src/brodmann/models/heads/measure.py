@@ -135,7 +135,8 @@ def gate_gradients(model: nn.Module, probe: Probe) -> Tensor:
     """∂L/∂ξ of every example at every gate, (example, layer, head), in one backward."""
     result = torch.zeros(probe.examples, *_shape(model), dtype=torch.float64)
     for layer, kept, states, gradients in _at_the_gates(model, probe):
-        by_head = _products(states, gradients, len(kept)).sum(dim=1)  # (row, head)
+        # Some models keep more than one dimension of positions: (row, …, head) → (row, head).
+        by_head = _products(states, gradients, len(kept)).flatten(1, -2).sum(dim=1)
         if probe.example_of_row is not None:
             empty = by_head.new_zeros(probe.examples, len(kept))
             by_head = empty.index_add(0, probe.example_of_row, by_head)
