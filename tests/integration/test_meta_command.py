@@ -243,7 +243,10 @@ def test_a_later_seed_that_diverges_is_a_row_without_a_score(
     assert (folder / "meta.jsonl").read_bytes() == before
 
 
-@pytest.mark.parametrize("architecture", ["ca_mtl", "hmnet", "single"])
+@pytest.mark.parametrize(
+    "architecture",
+    ["ca_mtl", *(pytest.param(name, marks=pytest.mark.slow) for name in ("hmnet", "single"))],
+)
 def test_other_encoders_learn_new_pairs_too(
     tmp_path: Path, command: Command, architecture: str
 ) -> None:
