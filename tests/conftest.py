@@ -39,6 +39,22 @@ def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     del os.environ["BRODMANN_CACHE"]
 
 
+@pytest.fixture(autouse=True, scope="session")
+def no_seeds_for_absent_devices() -> Iterator[None]:
+    """Keep torch from storing every seed, with the stack of its call, for devices not there."""
+    import torch
+
+    with pytest.MonkeyPatch.context() as patch:
+        for device, module in (
+            (torch.cuda, torch.cuda.random),
+            (torch.xpu, torch.xpu.random),
+            (torch.mtia, torch.mtia),
+        ):
+            if not device.is_available():
+                patch.setattr(module, "_lazy_call", lambda *_, **__: None, raising=False)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def seeded() -> None:
     import random
