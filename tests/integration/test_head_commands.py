@@ -294,6 +294,7 @@ def test_onnx_can_be_used_from_its_folder_alone(trained: Path, onnx_folder: Path
         assert named == pytest.approx(answer["probabilities"], abs=1e-5)
 
 
+@pytest.mark.slow
 def test_onnx_of_a_model_without_any_head(trained: Path, tmp_path: Path, command: Command) -> None:
     assert command("prune", trained, "--alpha", 1, "--to", tmp_path / "none")[0] == 0
     words = ("export", tmp_path / "none", "--task", "topic", "--to", "onnx")

@@ -22,7 +22,7 @@ KEEP = ("--set", "keep_checkpoints=true")
 @pytest.mark.long
 def test_a_killed_run_resumed_gives_the_same_bits(tmp_path: Path, command: Command) -> None:
     training = 'batch_size = 8\nprecision = "bf16"\ncheckpoint_every = 7\nsampling = "annealed"'
-    training += "\nmax_steps = 70"
+    training += "\nmax_steps = 50"
     straight = write(tmp_path, "straight", training=training)
     assert command("train", straight)[0] == 0
     killed = write(tmp_path, "killed", training=training)
@@ -59,14 +59,10 @@ def test_ctrl_c_saves_and_the_same_command_goes_on(tmp_path: Path, command: Comm
     assert (tmp_path / "runs" / "stopped" / "model").is_dir()
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sampling", "architecture"),
-    [
-        ("sqrt", "shared"),
-        pytest.param("proportional", "hmnet", marks=pytest.mark.slow),
-        pytest.param("uncertainty", "ca_mtl", marks=pytest.mark.slow),
-    ],
+    [("sqrt", "shared"), ("proportional", "hmnet"), ("uncertainty", "ca_mtl")],
 )
 def test_two_processes_match_one_with_the_doubled_batch(
     tmp_path: Path, command: Command, sampling: str, architecture: str

@@ -100,7 +100,7 @@ def test_embeddings_that_start_alike_are_never_used() -> None:
 @pytest.mark.parametrize(
     "architecture",
     [
-        pytest.param(name, marks=[pytest.mark.slow] * (name in ("pals", "skillnet")))
+        pytest.param(name, marks=[pytest.mark.slow] * (name not in ("ca_mtl", "hmnet")))
         for name in LEARNT
     ],
 )
