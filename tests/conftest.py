@@ -7,6 +7,8 @@ os.environ["OMP_NUM_THREADS"] = "1"  # tests run side by side
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 os.environ.pop("COLUMNS", None)  # test workers set it: piped output has no width
 
+import contextlib
+import io
 import shutil
 import sys
 from collections.abc import Callable, Iterator
@@ -35,6 +37,22 @@ def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     os.environ["BRODMANN_CACHE"] = str(folder)
     yield folder
     del os.environ["BRODMANN_CACHE"]
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_seeds_for_absent_devices() -> Iterator[None]:
+    """Keep torch from storing every seed, with the stack of its call, for devices not there."""
+    import torch
+
+    with pytest.MonkeyPatch.context() as patch:
+        for device, module in (
+            (torch.cuda, torch.cuda.random),
+            (torch.xpu, torch.xpu.random),
+            (torch.mtia, torch.mtia),
+        ):
+            if not device.is_available():
+                patch.setattr(module, "_lazy_call", lambda *_, **__: None, raising=False)
+        yield
 
 
 @pytest.fixture(autouse=True)
@@ -88,6 +106,23 @@ def tiny_model(tasks_of_every_kind: list[Any]) -> Any:
     import brodmann as bm
 
     return bm.MultiTaskModel.from_pretrained("builtin:tiny", tasks_of_every_kind).eval()
+
+
+def in_process(*words: object) -> tuple[int, str, str]:
+    """Run `brodmann WORDS` in this process, for fixtures that several tests share."""
+    from brodmann.cli import main
+
+    out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
+    code: Any = 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["brodmann", *map(str, words)])
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            try:
+                main()
+            except SystemExit as stop:
+                code = stop.code or 0
+    said = (stream.buffer.getvalue().decode() for stream in (out, err))  # type: ignore[attr-defined]
+    return int(code), next(said), next(said)
 
 
 @pytest.fixture

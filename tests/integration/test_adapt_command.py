@@ -37,7 +37,7 @@ frozen = true
 """
 
 
-@pytest.mark.parametrize("architecture", ["ca_mtl", "shared"])
+@pytest.mark.parametrize("architecture", ["ca_mtl", pytest.param("shared", marks=pytest.mark.slow)])
 def test_a_new_task_is_scored_from_every_start_and_then_trained(
     tmp_path: Path, command: Command, architecture: str
 ) -> None:

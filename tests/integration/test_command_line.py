@@ -125,7 +125,7 @@ def test_init_writes_what_run_can_run(tmp_path: Path, command: Command) -> None:
         and out.splitlines()[-1] == f"next: brodmann run {tmp_path / 'mine' / 'brodmann.toml'}"
     )
     words = ["--set", "training.max_steps=2", "--set", "model.backbone=builtin:tiny"]
-    words += ["--set", f"output={tmp_path / 'runs'}"]
+    words += ["--set", f"output={tmp_path / 'runs'}", "--set", "dissociation.draws=1"]
     code, out, err = command("run", tmp_path / "mine" / "brodmann.toml", *words)
     assert (code, err) == (0, "")
     code, _, err = command("init", tmp_path / "mine")
@@ -213,14 +213,15 @@ def test_tables_that_run_does_not_read_are_named(
     text = config.read_text(encoding="utf-8")
     more = "\n[grid]\nvary = { seed = [0, 1] }\n[compare]\narms = ['multi', 'iat']\n"
     config.write_text(text + more, encoding="utf-8")
-    code, out, err = command("train", config, "--set", "training.max_steps=1")
+    quick = ("--set", "training.max_steps=1", "--set", "grid.heads=false")
+    code, out, err = command("train", config, *quick)
     assert (code, err) == (0, "")
     notes = [line for line in out.splitlines() if line.startswith("note: [")]
     assert notes == [
         "note: [grid] is not used here: `brodmann grid` makes its runs",
         "note: [compare] is not used here: `brodmann compare` makes its runs",
     ]
-    code, out, err = command("grid", config, "--set", "training.max_steps=1", "--set", "name=g")
+    code, out, err = command("grid", config, *quick, "--set", "name=g")
     assert (code, err) == (0, "") and "is not used here" not in out
 
 

@@ -9,6 +9,7 @@ from tests.checkers import assert_same_bits
 
 from brodmann.models.backbone.precision import computed_in
 
+pytestmark = pytest.mark.long  # all of them, or the shared study would run twice
 Command = Callable[..., tuple[int, str, str]]
 CONFIG = """
 name = "arms"
@@ -43,7 +44,6 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.long
 def test_every_arm_and_seed_in_one_command(study: Path, command: Command) -> None:
     code, out, err = command("compare", study / "study.toml")
     assert (code, err) == (0, "")

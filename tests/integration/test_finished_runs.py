@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.checkers import assert_same_bits, weights
+from tests.conftest import in_process
 
 Command = Callable[..., tuple[int, str, str]]
 CONFIG = """
@@ -34,6 +35,16 @@ def config(tmp_path: Path) -> Path:
     path = tmp_path / "small.toml"
     path.write_text(CONFIG.format(folder=tmp_path), encoding="utf-8")
     return path
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a finished run with its checkpoints."""
+    folder = tmp_path_factory.mktemp("kept")
+    path = folder / "small.toml"
+    path.write_text(CONFIG.format(folder=folder), encoding="utf-8")
+    assert in_process("run", path, "--set", "keep_checkpoints=true")[0] == 0
+    return folder / "runs" / "small"
 
 
 def heavy(folder: Path) -> set[str]:
@@ -67,10 +78,10 @@ def test_a_finished_run_keeps_its_model_alone(
     ],
 )
 def test_a_missing_file_is_made_again_from_the_checkpoint(
-    config: Path, tmp_path: Path, command: Command, name: str, damage: str
+    config: Path, kept: Path, tmp_path: Path, command: Command, name: str, damage: str
 ) -> None:
     folder = tmp_path / "runs" / "small"
-    assert command("run", config, "--set", "keep_checkpoints=true")[0] == 0
+    shutil.copytree(kept, folder)
     before = weights(folder)
     metrics = (folder / "metrics.json").read_bytes()
     (folder / "model" / name).unlink()
@@ -85,10 +96,11 @@ def test_a_missing_file_is_made_again_from_the_checkpoint(
 
 
 def test_without_a_checkpoint_it_says_what_to_do(
-    config: Path, tmp_path: Path, command: Command
+    config: Path, kept: Path, tmp_path: Path, command: Command
 ) -> None:
     folder = tmp_path / "runs" / "small"
-    assert command("run", config)[0] == 0
+    shutil.copytree(kept, folder)
+    assert command("run", config)[0] == 0 and not (folder / "checkpoints").exists()
     weights = folder / "model" / "model.safetensors"
     whole = weights.read_bytes()
     cut = f"model.safetensors is damaged (1,000 bytes, expected {len(whole):,})"

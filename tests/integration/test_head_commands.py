@@ -1,8 +1,6 @@
 """map, dissociate, prune, export and grid from the command line, on a tiny model."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,9 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tests.conftest import in_process
 
 import brodmann as bm
 
+pytestmark = pytest.mark.long  # all of them, or the shared run would be trained twice
 Command = Callable[..., tuple[int, str, str]]
 
 CONFIG = """
@@ -20,13 +20,13 @@ name = "small"
 output = "{output}"
 [[tasks]]
 use = "builtin/sentiment"
-limit = {{ train = 160, validation = 48, test = 16 }}
+limit = {{ train = 96, validation = 32, test = 8 }}
 [[tasks]]
 use = "builtin/topic"
-limit = {{ train = 160, validation = 48, test = 16 }}
+limit = {{ train = 96, validation = 32, test = 8 }}
 [[tasks]]
 use = "builtin/similarity"
-limit = {{ train = 160, validation = 48, test = 16 }}
+limit = {{ train = 96, validation = 32, test = 8 }}
 [model]
 backbone = "builtin:tiny"
 pooling = "first"
@@ -52,24 +52,18 @@ def write(folder: Path, more: str = "") -> Path:
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A finished run, from a real second process."""
+    """A finished run."""
     folder = tmp_path_factory.mktemp("trained")
-    done = subprocess.run(
-        [sys.executable, "-m", "brodmann", "run", str(write(folder))],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "head importance, layer 0 below" in done.stdout
+    code, out, err = in_process("run", write(folder))
+    assert code == 0, err
+    assert "head importance, layer 0 below" in out
     result = bm.Dissociation.load(folder / "runs" / "small" / "dissociation.json")
     # After so few steps a correlation may be below 0, and then there is no D.
-    assert ("D = " in done.stdout) is (result.mean is not None)
-    assert ("D is undefined.  " in done.stdout) is (result.mean is None)
+    assert ("D = " in out) is (result.mean is not None)
+    assert ("D is undefined.  " in out) is (result.mean is None)
     return folder / "runs" / "small"
 
 
-@pytest.mark.long
 def test_run_leaves_map_and_dissociation(trained: Path, command: Command) -> None:
     scores = bm.HeadScores.load(trained / "importance.json")
     assert scores.tasks == ("sentiment", "topic", "similarity") and scores.shape == (3, 4)
@@ -221,13 +215,20 @@ def test_a_pruned_model_is_exported_with_zeroed_heads(
     assert row == pytest.approx(list(answer.values()), abs=1e-5)
 
 
-def test_onnx_answers_the_same(trained: Path, tmp_path: Path, command: Command) -> None:
+@pytest.fixture(scope="module")
+def onnx_folder(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The exported task "topic"."""
+    folder = tmp_path_factory.mktemp("export") / "onnx"
+    words = ("export", trained, "--task", "topic", "--to", "onnx", "--out", folder)
+    code, out, err = in_process(*words)
+    assert (code, err) == (0, "") and "ONNX Runtime agrees with torch to" in out
+    return folder
+
+
+def test_onnx_answers_the_same(trained: Path, onnx_folder: Path) -> None:
     import onnxruntime
 
-    folder = tmp_path / "onnx"
-    code, out, err = command("export", trained, "--task", "topic", "--to", "onnx", "--out", folder)
-    assert (code, err) == (0, "") and "ONNX Runtime agrees with torch to" in out
-    session = onnxruntime.InferenceSession(folder / "model.onnx")
+    session = onnxruntime.InferenceSession(onnx_folder / "model.onnx")
     model = bm.MultiTaskModel.from_pretrained(trained)
     texts = ["The team won the match.", "A very fine soup with bread and butter.", "No."]
     inputs = model.tokenizer(texts, padding=True, return_tensors="np")
@@ -259,17 +260,13 @@ def test_an_export_reads_a_long_text_as_the_model_does(
         assert row == pytest.approx(list(answer["probabilities"].values()), abs=1e-5)
 
 
-def test_onnx_can_be_used_from_its_folder_alone(
-    trained: Path, tmp_path: Path, command: Command
-) -> None:
+def test_onnx_can_be_used_from_its_folder_alone(trained: Path, onnx_folder: Path) -> None:
     """With the graph, the small JSON and tokenizer.json: neither Brodmann nor transformers."""
     import onnxruntime
     import tokenizers
     from transformers import AutoConfig
 
-    folder = tmp_path / "onnx"
-    words = ("export", trained, "--task", "topic", "--to", "onnx", "--out", folder)
-    assert command(*words)[0] == 0
+    folder = onnx_folder
     model = bm.MultiTaskModel.from_pretrained(trained)
     key = json.loads((folder / "brodmann.json").read_text(encoding="utf-8"))
     labels = list(model.spec("topic").label_list)
@@ -297,6 +294,7 @@ def test_onnx_can_be_used_from_its_folder_alone(
         assert named == pytest.approx(answer["probabilities"], abs=1e-5)
 
 
+@pytest.mark.slow
 def test_onnx_of_a_model_without_any_head(trained: Path, tmp_path: Path, command: Command) -> None:
     assert command("prune", trained, "--alpha", 1, "--to", tmp_path / "none")[0] == 0
     words = ("export", tmp_path / "none", "--task", "topic", "--to", "onnx")
@@ -311,7 +309,6 @@ vary = {{ seed = [0, 1] }}
 """
 
 
-@pytest.mark.long
 def test_a_grid_trains_nothing_twice_and_outlives_a_failure(
     tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:

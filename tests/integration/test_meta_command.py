@@ -3,6 +3,7 @@ the rows of MESH's Table I; heads by task and by language."""
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,9 +15,11 @@ from typing import Any
 import pytest
 from safetensors.torch import load_file
 from tests.checkers import assert_keeps_bits, assert_same_bits
+from tests.conftest import in_process
 
 from brodmann.training.meta.unseen import Adapter, DivergedError
 
+pytestmark = pytest.mark.long  # all of them, or the shared run would be made twice
 Command = Callable[..., tuple[int, str, str]]
 PAIRS = """
 name = "meta"
@@ -59,10 +62,26 @@ def written(folder: Path, text: str = PAIRS) -> Path:
     return path
 
 
-@pytest.mark.long
-def test_unseen_pairs_are_learnt_from_every_start(tmp_path: Path, command: Command) -> None:
-    code, out, err = command("meta", written(tmp_path))
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The folder of a finished study, and what the command showed."""
+    folder = tmp_path_factory.mktemp("finished")
+    code, out, err = in_process("meta", written(folder))
     assert code == 0, err
+    return folder, out
+
+
+def copied(finished: tuple[Path, str], folder: Path) -> Path:
+    """The study in another folder, where it may be changed; its configuration."""
+    shutil.copytree(finished[0] / "runs", folder / "runs", dirs_exist_ok=True)
+    return written(folder)
+
+
+def test_unseen_pairs_are_learnt_from_every_start(
+    tmp_path: Path, command: Command, finished: tuple[Path, str]
+) -> None:
+    copied(finished, tmp_path)
+    out = finished[1]
     assert "topic-es (accuracy, %), never trained on, with the output head it shares" in out
     assert "sentiment-es (accuracy, %), never trained on, with a new output head" in out
     folder = tmp_path / "runs" / "meta"
@@ -175,9 +194,10 @@ def test_wrong_settings_are_one_line(
     assert not (tmp_path / "runs").exists()  # nothing was begun
 
 
-def test_rows_that_were_half_written_are_done_again(tmp_path: Path, command: Command) -> None:
-    text = PAIRS.replace("seeds = 2", "seeds = 1")
-    assert command("meta", written(tmp_path, text))[0] == 0
+def test_rows_that_were_half_written_are_done_again(
+    tmp_path: Path, command: Command, finished: tuple[Path, str]
+) -> None:
+    copied(finished, tmp_path)
     rows = tmp_path / "runs" / "meta" / "meta.jsonl"
     whole = rows.read_text(encoding="utf-8")
     rows.write_text(whole[: int(len(whole) * 0.7)], encoding="utf-8")
@@ -243,7 +263,10 @@ def test_a_later_seed_that_diverges_is_a_row_without_a_score(
     assert (folder / "meta.jsonl").read_bytes() == before
 
 
-@pytest.mark.parametrize("architecture", ["ca_mtl", "hmnet", "single"])
+@pytest.mark.parametrize(
+    "architecture",
+    ["ca_mtl", *(pytest.param(name, marks=pytest.mark.slow) for name in ("hmnet", "single"))],
+)
 def test_other_encoders_learn_new_pairs_too(
     tmp_path: Path, command: Command, architecture: str
 ) -> None:
@@ -253,8 +276,9 @@ def test_other_encoders_learn_new_pairs_too(
     assert code == 0, err
 
 
-@pytest.mark.long
-def test_a_plan_and_then_what_it_took(tmp_path: Path, command: Command) -> None:
+def test_a_plan_and_then_what_it_took(
+    tmp_path: Path, command: Command, finished: tuple[Path, str]
+) -> None:
     config = written(tmp_path)
     code, out, err = command("plan", config, "--json")
     assert (code, err) == (0, "")
@@ -265,7 +289,7 @@ def test_a_plan_and_then_what_it_took(tmp_path: Path, command: Command) -> None:
     examples = 2 * 2 * 3 * 2 * (4 + 4)  # learners, seeds, steps, pairs, support and query
     adapted = (2 * 3 * 2 * (4 + 8) + 3 * 2 * 8) * 2  # the same steps on unseen pairs and tuning
     assert 5 < plan["tokens"]["training"] / (examples + adapted) < 40  # words of a sentence
-    assert command("meta", config)[0] == 0
+    assert copied(finished, tmp_path) == config
     code, out, _ = command("plan", config)
     assert code == 0 and "off by" in out and "it reached" in out and "4 trainings" in out
 

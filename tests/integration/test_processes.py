@@ -1,5 +1,6 @@
 """Real processes: a real SIGKILL and resume, a real Ctrl-C, and two processes that match one."""
 
+import io
 import json
 import shutil
 import signal
@@ -19,17 +20,18 @@ KEEP = ("--set", "keep_checkpoints=true")
 
 
 @pytest.mark.long
-def test_a_killed_run_resumed_gives_the_same_bits(tmp_path: Path) -> None:
+def test_a_killed_run_resumed_gives_the_same_bits(tmp_path: Path, command: Command) -> None:
     training = 'batch_size = 8\nprecision = "bf16"\ncheckpoint_every = 7\nsampling = "annealed"'
+    training += "\nmax_steps = 50"
     straight = write(tmp_path, "straight", training=training)
-    assert finish("-m", "brodmann", "train", straight)[0] == 0
+    assert command("train", straight)[0] == 0
     killed = write(tmp_path, "killed", training=training)
     process = start("-m", "brodmann", "train", killed)
-    wait_for_line(tmp_path / "runs" / "killed" / "log.jsonl", 30, process)
+    wait_for_line(tmp_path / "runs" / "killed" / "log.jsonl", 10, process)
     process.send_signal(signal.SIGKILL)
     process.communicate()
     assert not (tmp_path / "runs" / "killed" / "model").exists()
-    code, out, err = finish("-m", "brodmann", "train", killed)
+    code, out, err = command("train", killed)
     assert code == 0, err
     assert "resuming from step" in out
     assert_same_bits(tmp_path / "runs" / "straight", tmp_path / "runs" / "killed")
@@ -44,8 +46,8 @@ def test_a_killed_run_resumed_gives_the_same_bits(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_ctrl_c_saves_and_the_same_command_goes_on(tmp_path: Path) -> None:
-    config = write(tmp_path, "stopped", training="batch_size = 8")
+def test_ctrl_c_saves_and_the_same_command_goes_on(tmp_path: Path, command: Command) -> None:
+    config = write(tmp_path, "stopped", training="batch_size = 8\nmax_steps = 70")
     process = start("-m", "brodmann", "train", config)
     wait_for_line(tmp_path / "runs" / "stopped" / "log.jsonl", 10, process)
     process.send_signal(signal.SIGINT)
@@ -53,28 +55,24 @@ def test_ctrl_c_saves_and_the_same_command_goes_on(tmp_path: Path) -> None:
     assert process.returncode == 130
     assert err.startswith("brodmann: stopped at step ")
     assert err.endswith("saved; run the same command again to resume\n") and err.count("\n") == 1
-    assert finish("-m", "brodmann", "train", config)[0] == 0
+    assert command("train", config)[0] == 0
     assert (tmp_path / "runs" / "stopped" / "model").is_dir()
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sampling", "architecture"),
-    [
-        ("sqrt", "shared"),
-        pytest.param("proportional", "hmnet", marks=pytest.mark.slow),
-        pytest.param("uncertainty", "ca_mtl", marks=pytest.mark.slow),
-    ],
+    [("sqrt", "shared"), ("proportional", "hmnet"), ("uncertainty", "ca_mtl")],
 )
 def test_two_processes_match_one_with_the_doubled_batch(
-    tmp_path: Path, sampling: str, architecture: str
+    tmp_path: Path, command: Command, sampling: str, architecture: str
 ) -> None:
     # 9 does not divide the sizes: the last batches leave one process with fewer items or none.
     options = f'sampling = "{sampling}"\nmax_steps = 20\nkeep = "last"\nprecision = "float32"\n'
     model = f'dropout = 0.0\narchitecture = "{architecture}"'
     one = write(tmp_path, "one", model=model, training=options + "batch_size = 18")
     two = write(tmp_path, "two", model=model, training=options + "batch_size = 9")
-    assert finish("-m", "brodmann", "train", one)[0] == 0
+    assert command("train", one)[0] == 0
     launch = ("-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2")
     code, out, err = finish(*launch, "-m", "brodmann", "train", two, *KEEP)
     assert code == 0, err
@@ -217,30 +215,35 @@ def test_accelerate_launch_gives_two_processes(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_the_first_commands_of_the_readme_from_an_empty_folder(tmp_path: Path) -> None:
+def test_the_first_commands_of_the_readme_from_an_empty_folder(
+    tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Relative paths, a real shell's stdin, a closed pipe, and bytes that are no text."""
-    command = Path(sys.executable).with_name("brodmann")
+    program = Path(sys.executable).with_name("brodmann")
 
     def shell(line: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            line.replace("brodmann ", f"{command} "), shell=True, cwd=tmp_path, text=True,
+            line.replace("brodmann ", f"{program} "), shell=True, cwd=tmp_path, text=True,
             capture_output=True, check=False,
         )  # fmt: skip
 
     assert shell("brodmann init mine").returncode == 0
     small = "--set model.backbone=builtin:tiny --set training.max_steps=2"
+    small += " --set map.examples=20 --set dissociation.draws=1"
     done = shell(f"brodmann run mine/brodmann.toml {small} | head -1")
     assert done.stderr == ""
     assert (tmp_path / "runs" / "first" / "metrics.json").is_file()  # the run went on unseen
-    assert shell("brodmann run runs/first/config.toml").returncode == 0
+    monkeypatch.chdir(tmp_path)
+    assert command("run", "runs/first/config.toml")[0] == 0
     done = shell('echo "A fine film." | brodmann predict runs/first')
     assert set(json.loads(done.stdout)) == {"input", "mood", "subject", "names"}
-    done = shell("printf 'caf\\351\\n' | brodmann predict runs/first")
-    assert (done.returncode, done.stderr) == (
-        2, "brodmann: stdin: not UTF-8 text (invalid continuation byte, byte 3)\n",
-    )  # fmt: skip
-    done = shell("printf '' | brodmann predict runs/first")
-    assert (done.returncode, done.stderr) == (0, "brodmann: no input: nothing to answer\n")
+    for given, expected in (
+        (b"caf\351\n", (2, "stdin: not UTF-8 text (invalid continuation byte, byte 3)")),
+        (b"", (0, "no input: nothing to answer")),
+    ):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given)))
+        code, _, err = command("predict", "runs/first")
+        assert (code, err) == (expected[0], f"brodmann: {expected[1]}\n")
 
 
 def test_ctrl_c_before_training_is_one_line(tmp_path: Path) -> None:

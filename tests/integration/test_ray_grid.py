@@ -151,7 +151,7 @@ def test_a_dead_worker_loses_nothing(tmp_path: Path, command: Command) -> None:
     assert code == 0 and out.count("is there") == 12  # nothing is left to do
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_ctrl_c_saves_the_cells_that_run(tmp_path: Path) -> None:
     """Not only their last checkpoint: no step is lost."""
     study = written(tmp_path)

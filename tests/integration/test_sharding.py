@@ -76,7 +76,7 @@ with together():
 """
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_each_process_holds_its_half(tmp_path: Path) -> None:
     script = tmp_path / "shares.py"
     script.write_text(SHARES, encoding="utf-8")

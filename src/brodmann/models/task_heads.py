@@ -7,6 +7,8 @@ layer, ModernBERT's a norm, a decoder reads the last real token), and an export 
 
 import copy
 from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -132,10 +134,30 @@ def _answers(spec: TaskSpec) -> str:
 
 
 def _stock_head(config: Any, form: str, outputs: int, seed: int) -> tuple[nn.Module, str | None]:
-    import transformers
-
     config = copy.deepcopy(config)
     config.num_labels = outputs
+    stock_class = _class_of(config, form)
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        if stock_class is None:
+            width = config.hidden_size
+            dropout = getattr(config, "resid_pdrop", getattr(config, "hidden_dropout_prob", 0.0))
+            linear = nn.Linear(width, outputs)
+            nn.init.normal_(linear.weight, std=getattr(config, "initializer_range", 0.02))
+            nn.init.zeros_(linear.bias)
+            return nn.Sequential(nn.Dropout(dropout), linear), None
+        described = _Described(config.to_json_string(use_diff=False), config)
+        stock = copy.deepcopy(_without_encoder(stock_class, described))
+        stock.to_empty(device="cpu")
+        for module in stock.modules():
+            stock._init_weights(module)
+    return stock, str(stock.base_model_prefix)
+
+
+def _class_of(config: Any, form: str) -> Any:
+    """The `AutoModelFor...` that knows the family; None if there is none."""
+    import transformers
+
     classes = {
         "sequence": transformers.AutoModelForSequenceClassification,
         "choice": transformers.AutoModelForMultipleChoice,
@@ -145,23 +167,28 @@ def _stock_head(config: Any, form: str, outputs: int, seed: int) -> tuple[nn.Mod
     stock_class = classes[form]
     if form == "choice" and type(config) not in stock_class._model_mapping:
         stock_class = classes["sequence"]  # one number per choice: classification with one output
-    with quiet(), torch.random.fork_rng():
-        torch.manual_seed(seed)
-        if type(config) not in stock_class._model_mapping:
-            width = config.hidden_size
-            dropout = getattr(config, "resid_pdrop", getattr(config, "hidden_dropout_prob", 0.0))
-            linear = nn.Linear(width, outputs)
-            nn.init.normal_(linear.weight, std=getattr(config, "initializer_range", 0.02))
-            nn.init.zeros_(linear.bias)
-            return nn.Sequential(nn.Dropout(dropout), linear), None
-        with torch.device("meta"):  # no memory for the encoder inside
-            stock = stock_class.from_config(config, trust_remote_code=False)
-        slot = str(stock.base_model_prefix)
-        setattr(stock, slot, EncoderStates())
-        stock.to_empty(device="cpu")
-        for module in stock.modules():
-            stock._init_weights(module)
-    return stock, slot
+    return stock_class if type(config) in stock_class._model_mapping else None
+
+
+@dataclass(frozen=True)
+class _Described:
+    """A configuration that is compared by its text."""
+
+    text: str
+    config: Any = field(compare=False)
+
+
+@lru_cache(maxsize=32)
+def _without_encoder(stock_class: Any, described: _Described) -> Any:
+    """The modules of a head without memory for weights.
+
+    Building a whole encoder only to drop it takes longer than everything else about a head, so
+    tasks of one form share the result.
+    """
+    with quiet(), torch.device("meta"):
+        stock = stock_class.from_config(described.config, trust_remote_code=False)
+    setattr(stock, str(stock.base_model_prefix), EncoderStates())
+    return stock
 
 
 def by_item(logits: Tensor, part: Part) -> Tensor:

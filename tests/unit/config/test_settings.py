@@ -7,6 +7,7 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
@@ -28,11 +29,6 @@ from brodmann.training.methods.distillation import Distillation
 from brodmann.training.settings import Options, TrainingSettings, checked_options
 
 SOURCE = Path(bm.__file__).parent
-NODES = [
-    (path, node)
-    for path in sorted(SOURCE.rglob("*.py"))
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-]
 REQUIRED: dict[str, Any] = {
     "name": "run",
     "tasks": ["builtin/topic"],
@@ -44,6 +40,18 @@ REQUIRED: dict[str, Any] = {
     "unseen": ["topic"],
     "kind": "further",
 }
+
+
+@cache
+def nodes() -> list[tuple[Path, ast.AST]]:
+    """Every node of the source; not parsed while tests are collected, which each worker does."""
+    return [
+        (path, node)
+        for path in sorted(SOURCE.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    ]
+
+
 # Each is the class that the function or class beside it takes its defaults from.
 ENTRIES: list[tuple[Any, type[Settings], set[str]]] = [
     (bm.MultiTaskModel.from_pretrained, ModelSettings, {"backbone", "output_heads"}),
@@ -100,7 +108,7 @@ def test_a_field_is_declared_in_one_class_only() -> None:
         for name, field in section.model_fields.items()
         if field.default is not None
     }
-    for path, node in NODES:
+    for path, node in nodes():
         if isinstance(node, ast.ClassDef) and "dataclass" in map(ast.unparse, _decorators(node)):
             own = {
                 (line.target.id, ast.unparse(line.value))
@@ -164,9 +172,9 @@ def test_a_vocabulary_is_written_once() -> None:
         if len(words) > 2
     }
     assert frozenset(("float32", "bf16", "auto")) in known
-    inside = {id(node.slice) for _, node in NODES if isinstance(node, ast.Subscript)}
+    inside = {id(node.slice) for _, node in nodes() if isinstance(node, ast.Subscript)}
     places: dict[frozenset[str], list[str]] = {words: [] for words in known}
-    for path, node in NODES:
+    for path, node in nodes():
         words = frozenset(_words(node))
         if words in known and id(node) not in inside:
             places[words].append(f"{path.name}:{getattr(node, 'lineno', 0)}")

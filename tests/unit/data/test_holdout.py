@@ -119,7 +119,7 @@ def test_rows_without_a_label_leave_each_task_its_share() -> None:
         assert 18 <= task.sizes["validation"] <= 22 and task.sizes["train"] >= 178
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     labels=st.lists(st.sampled_from("abc"), min_size=5, max_size=80),
     texts=st.integers(min_value=5, max_value=100),

@@ -67,7 +67,7 @@ def span_scores(right: Sequence[Sequence[str]], answers: Sequence[str]) -> dict[
     return every_score([{"answer": a} for a in answers], examples, TaskSpec("t", "span"))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(sentences)
 def test_entity_scores_agree_with_seqeval(pairs: list[list[tuple[str, str]]]) -> None:
     from seqeval.metrics import f1_score, precision_score, recall_score
@@ -85,7 +85,7 @@ def test_entity_scores_agree_with_seqeval(pairs: list[list[tuple[str, str]]]) ->
         assert ours["entity_recall"] == pytest.approx(float(recall_score(gold, predicted)))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(sentences)
 def test_tag_scores_agree_with_scikit_learn(pairs: list[list[tuple[str, str]]]) -> None:
     from sklearn.metrics import accuracy_score, f1_score
@@ -108,7 +108,7 @@ def test_classification_scores_have_known_values() -> None:
     assert label_scores([0, 1], [1, 1], 2)["matthews"] == 0
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.data(), st.integers(2, 11))
 def test_classification_scores_agree_with_scikit_learn(data: Any, classes: int) -> None:
     from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
@@ -140,7 +140,7 @@ def test_multilabel_and_regression_scores() -> None:
     assert constant["spearman"] == constant["pearson"] == 0
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.data(), st.integers(2, 11))
 def test_multilabel_scores_agree_with_scikit_learn(data: Any, labels: int) -> None:
     from sklearn.metrics import accuracy_score, f1_score
@@ -164,7 +164,7 @@ def test_a_single_label_is_judged_as_one_of_several() -> None:
     assert nothing == {"micro_f1": 0.0, "macro_f1": 0.0, "exact_match": 1.0}
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 1), st.integers(0, 1)), min_size=1))
 def test_multirc_scores_agree_with_their_definition(rows: list[tuple[int, int, int]]) -> None:
     """F1a: F1 of the class True over all answers; EM: questions with every answer right."""
@@ -188,7 +188,7 @@ def test_sets_change_no_score_but_add_exact_match(rows: list[tuple[int, int, int
     assert scores == label_scores(gold, predicted, 3)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.floats(0, 5), st.floats(-9, 9)), min_size=2))
 def test_correlations_agree_with_their_definitions(rows: list[tuple[float, float]]) -> None:
     from scipy.stats import rankdata
@@ -208,7 +208,7 @@ def test_correlations_agree_with_their_definitions(rows: list[tuple[float, float
             assert scores[name] == 0
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.floats(0, 5), st.floats(-9, 9)), min_size=3))
 def test_value_scores_agree_with_scipy_and_scikit_learn(rows: list[tuple[float, float]]) -> None:
     from scipy.stats import pearsonr, spearmanr
@@ -236,7 +236,7 @@ def test_constant_predictions_show_nothing(value: float) -> None:
     assert same == {"spearman": 0, "pearson": 0, "r2": 0, "mean_squared_error": 1}
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1))
 def test_matthews_agrees_with_its_definition(rows: list[tuple[bool, bool]]) -> None:
     tp, fp, fn, tn = (

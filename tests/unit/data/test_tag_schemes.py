@@ -28,7 +28,7 @@ def written(parts: list[tuple[str, int]], scheme: str) -> list[str]:
     return tags
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(stretches, st.sampled_from(["bio", "iob2", "iob1", "bioes"]))
 def test_every_scheme_becomes_the_same_bio(parts: list[tuple[str, int]], scheme: str) -> None:
     bio = written(parts, "bio")

@@ -63,7 +63,7 @@ ENTROPY = st.tuples(st.sampled_from([0.0, 0.25, 0.5, 1.0]), st.sampled_from([1.0
 TASK = st.one_of(st.none(), st.lists(ENTROPY, min_size=1, max_size=6))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     st.lists(TASK, min_size=1, max_size=5),
     st.integers(1, 12),

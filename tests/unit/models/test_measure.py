@@ -255,7 +255,7 @@ def test_integrated_gradients_add_up_to_the_whole_difference(
     encoded = model.encode(task.spec, task.splits["train"])
     probe = task_probes(model, task.name, encoded, batch_size=99)[0]()
     with measuring(model):
-        integrals = path_integrals(model, probe, steps=400)
+        integrals = path_integrals(model, probe, steps=100)
         with torch.no_grad():
             on = probe.losses()
             with bm.head_gates(model, torch.zeros(3, 4)):

@@ -90,8 +90,22 @@ def test_steps_and_tokens_of_a_run(tmp_path: Path) -> None:
     assert half.first_steps == pytest.approx(0.9 * found.operations["training"])
 
 
-@pytest.mark.parametrize("scale", ["mini", "paper"])
-@pytest.mark.parametrize("recipe", recipes(), ids=lambda recipe: recipe.name)
+LARGE = ("all_tasks", "pairs_models", "hmnet_relevance")  # many encoders at the paper's scale
+
+
+@pytest.mark.parametrize(
+    ("recipe", "scale"),
+    [
+        pytest.param(
+            recipe,
+            scale,
+            id=f"{recipe.name}-{scale}",
+            marks=[pytest.mark.slow] * (scale == "paper" and recipe.name in LARGE),
+        )
+        for recipe in recipes()
+        for scale in ("mini", "paper")
+    ],
+)
 def test_every_recipe_can_be_planned(recipe, scale: str) -> None:  # type: ignore[no-untyped-def]
     found = estimate_recipes([recipe], quiet, scale=scale, speed=1e14)
     (row,) = found["recipes"]

@@ -54,7 +54,13 @@ def test_without_inner_steps_fomaml_is_maml() -> None:
 
 
 @pytest.mark.parametrize(
-    ("attention", "gates"), [("eager", ""), ("sdpa", ""), ("eager", "trained"), ("sdpa", "trained")]
+    ("attention", "gates"),
+    [
+        ("eager", ""),
+        ("sdpa", "trained"),
+        pytest.param("sdpa", "", marks=pytest.mark.slow),
+        pytest.param("eager", "trained", marks=pytest.mark.slow),
+    ],
 )
 def test_a_tiny_transformer_by_finite_differences(
     tasks_of_every_kind: list[Any], attention: str, gates: str

@@ -40,7 +40,7 @@ def with_useless_heads(task: Any) -> Any:
     return model
 
 
-@pytest.mark.parametrize("sparsity", [0.0, 0.2])
+@pytest.mark.parametrize("sparsity", [pytest.param(0.0, marks=pytest.mark.slow), 0.2])
 def test_gates_of_useless_heads_close(sparsity: float) -> None:
     task = colour_task()
     model = with_useless_heads(task)

@@ -5,6 +5,9 @@ needs no file and reads any text.
 """
 
 import string
+from collections.abc import Mapping
+from functools import cache
+from types import MappingProxyType
 from typing import Any
 
 TINY_SIZES = {"hidden_size": 64, "num_hidden_layers": 3, "num_attention_heads": 4}
@@ -13,13 +16,14 @@ SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 CHARACTERS = string.ascii_lowercase + string.digits + string.punctuation + "áéíóúüñ¿¡€ºª–—’“”…"
 
 
-def tiny_vocabulary() -> dict[str, int]:
+@cache
+def tiny_vocabulary() -> Mapping[str, int]:
     from brodmann.data import builtin
 
     pieces = list(SPECIAL) + list(CHARACTERS) + [f"##{c}" for c in CHARACTERS]
     for language in builtin.LANGUAGES:
         pieces += builtin.vocabulary(language)
-    return {piece: index for index, piece in enumerate(dict.fromkeys(pieces))}
+    return MappingProxyType({piece: place for place, piece in enumerate(dict.fromkeys(pieces))})
 
 
 def tiny_config() -> Any:
@@ -33,7 +37,7 @@ def tiny_tokenizer() -> Any:
     from transformers import PreTrainedTokenizerFast
 
     vocabulary = tiny_vocabulary()
-    backend = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    backend = Tokenizer(models.WordPiece(dict(vocabulary), unk_token="[UNK]"))
     backend.normalizer = normalizers.BertNormalizer(lowercase=True, strip_accents=False)
     backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     backend.post_processor = processors.TemplateProcessing(
