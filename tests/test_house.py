@@ -1,6 +1,7 @@
 """The house rules: rooms, layers, names and sizes of the source."""
 
 import ast
+import re
 import tomllib
 from collections import Counter
 from pathlib import Path
@@ -17,7 +18,7 @@ ENTRIES = {
     "few_shot.transfer",
     "fit.fit",
     "unseen.meta_test",
-    "tournament.transfer_losses",
+    "of_transfers.transfer_losses",
 }
 
 
@@ -82,4 +83,24 @@ def test_no_module_compares_the_name_of_an_architecture_or_a_sampler() -> None:
                 text = any(isinstance(c, ast.Constant) and isinstance(c.value, str) for c in sides)
                 if text and ("architecture" in words or "sampling" in words):
                     found.append(f"{path.name}:{node.lineno} {words}")
+    assert found == []
+
+
+def test_no_dict_names_a_module_of_a_room_above() -> None:
+    """A module that is imported by its name is hidden from import-linter."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    layers = settings["contracts"][0]["layers"]
+    height = {
+        name.strip().removeprefix("brodmann."): -place
+        for place, line in enumerate(layers)
+        for name in line.replace(":", "|").split("|")
+    }
+    found = []
+    for path in FILES:
+        room = path.relative_to(SOURCE).parts[0].removesuffix(".py")
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and room in height:
+                named = re.fullmatch(r"brodmann\.(\w+)[\w.]*(?::\w+)?", node.value)
+                if named and height.get(named[1], height[room]) > height[room]:
+                    found.append(f"{path.name}:{node.lineno} {node.value}")
     assert found == []

@@ -117,6 +117,7 @@ def _inputs_of(
 ) -> Inputs:
     """Inputs for a relation that is measured on a trained run."""
     from brodmann.models.multitask import MultiTaskModel
+    from brodmann.training.fit import fit
 
     model = MultiTaskModel.from_pretrained(folder / "model")
     if RELATIONS[by].separate and not model.architecture.separate:
@@ -131,6 +132,7 @@ def _inputs_of(
     return Inputs(
         **_settings(config, tasks, examples),
         model=model,
+        fit=fit,
         starts=starts,
         progress=lambda items: report("measuring goes on", {"items": items}),
     )
