@@ -65,7 +65,9 @@ def test_the_module_holds_a_study_that_runs(name: str) -> None:
 @every_study
 def test_its_section_asks_for_it_and_its_command_exists(name: str) -> None:
     assert study_of(asking_for(name)) is load_study(name)
-    commands = {one.name or getattr(one.callback, "__name__", "") for one in app.registered_commands}
+    commands = {
+        one.name or getattr(one.callback, "__name__", "") for one in app.registered_commands
+    }
     assert load_study(name).command in commands
     assert load_study(name).command != "run"
 

@@ -30,9 +30,7 @@ def tasks() -> list[Any]:
 
 def build(name: str, tasks: list[Any]) -> Any:
     gates = {"gates": "trained"} if name == "sparsity" else {}
-    return bm.MultiTaskModel.from_pretrained(
-        "builtin:tiny", tasks, max_length=32, seed=0, **gates
-    )
+    return bm.MultiTaskModel.from_pretrained("builtin:tiny", tasks, max_length=32, seed=0, **gates)
 
 
 def options_of(name: str, **more: Any) -> dict[str, Any]:
@@ -169,9 +167,7 @@ def test_it_changes_training_and_repeats_to_the_bit(name: str, tasks: list[Any])
 
 
 @every_method
-def test_an_interrupted_run_resumes_to_the_bit(
-    name: str, tasks: list[Any], tmp_path: Path
-) -> None:
+def test_an_interrupted_run_resumes_to_the_bit(name: str, tasks: list[Any], tmp_path: Path) -> None:
     whole, first, second = (build(name, tasks) for _ in range(3))
     bm.fit(whole, tasks, **options_of(name))
 
