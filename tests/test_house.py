@@ -70,20 +70,30 @@ def test_the_loop_imports_no_method() -> None:
     assert not {name for name in imported if name and name.startswith("brodmann.training.methods.")}
 
 
+def compared_names(source: str) -> list[str]:
+    """Comparisons of an architecture or a sampler with its name, also with one of several."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Compare):
+            words = ast.unparse(node)
+            parts = [part for side in (node.left, *node.comparators) for part in ast.walk(side)]
+            text = any(isinstance(c, ast.Constant) and isinstance(c.value, str) for c in parts)
+            if text and ("architecture" in words or "sampling" in words):
+                found.append(f"{node.lineno}: {words}")
+    return found
+
+
 def test_no_module_compares_the_name_of_an_architecture_or_a_sampler() -> None:
     """Capabilities are asked for instead (`ARCHITECTURES`, `SAMPLERS`)."""
-    found = []
-    for path in FILES:
-        if path.parent.name in ("encoders", "sampling"):
-            continue
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Compare):
-                words = ast.unparse(node)
-                sides = [node.left, *node.comparators]
-                text = any(isinstance(c, ast.Constant) and isinstance(c.value, str) for c in sides)
-                if text and ("architecture" in words or "sampling" in words):
-                    found.append(f"{path.name}:{node.lineno} {words}")
-    assert found == []
+    for source in ("architecture == 'x'", "architecture in ('x', 'y')", "'x' != sampling"):
+        assert compared_names(f"a = {source}") == [f"1: {source}"]
+    assert compared_names("a = name in ARCHITECTURES and kind == 'x'") == []
+    found = {
+        path.name: compared_names(path.read_text())
+        for path in FILES
+        if path.parent.name not in ("encoders", "sampling")
+    }
+    assert {name: places for name, places in found.items() if places} == {}
 
 
 def test_no_dict_names_a_module_of_a_room_above() -> None:
