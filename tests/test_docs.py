@@ -39,6 +39,37 @@ def test_links_and_named_files_are_there(page: Path) -> None:
         assert (ROOT / name).exists(), name
 
 
+def test_contributing_names_only_what_exists() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    source = "\n".join(
+        path.read_text(encoding="utf-8")
+        for folder in ("src", "tests")
+        for path in (ROOT / folder).rglob("*.py")
+    )
+    suites = {path.name for path in (ROOT / "tests").rglob("test_*.py")}
+    assert set(re.findall(r"`(test_\w+\.py)`", text)) <= suites
+    names = re.findall(
+        r"`(_?[A-Z][A-Z_]{3,}|[a-z_]+_[a-z_]+|[A-Z][a-z]+[A-Z]\w+)(?:\([^`]*\))?`", text
+    )
+    assert len(names) > 40
+    assert [name for name in names if not re.search(rf"\b{name}\b", source)] == []
+
+
+def test_contributing_lists_the_modules_that_compare_kinds() -> None:
+    from brodmann.data.kinds import KINDS
+
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    words = "|".join(KINDS)
+    compares = re.compile(rf'\bkind (?:[!=]=|(?:not )?in) \(?"(?:{words})"')
+    root = ROOT / "src" / "brodmann"
+    found = [
+        path.relative_to(root).as_posix()
+        for path in root.rglob("*.py")
+        if compares.search(path.read_text(encoding="utf-8"))
+    ]
+    assert [path for path in found if f"`{path}`" not in text] == []
+
+
 def test_configurations_in_the_documents_and_examples_are_valid(tmp_path: Path) -> None:
     from brodmann.config import load_config
     from brodmann.pipeline.init import STARTER

@@ -1,6 +1,7 @@
 """The house rules: rooms, layers, names and sizes of the source."""
 
 import ast
+import re
 import tomllib
 from collections import Counter
 from pathlib import Path
@@ -17,7 +18,7 @@ ENTRIES = {
     "few_shot.transfer",
     "fit.fit",
     "unseen.meta_test",
-    "tournament.transfer_losses",
+    "of_transfers.transfer_losses",
 }
 
 
@@ -69,17 +70,47 @@ def test_the_loop_imports_no_method() -> None:
     assert not {name for name in imported if name and name.startswith("brodmann.training.methods.")}
 
 
+def compared_names(source: str) -> list[str]:
+    """Comparisons of an architecture or a sampler with its name, also with one of several."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Compare):
+            words = ast.unparse(node)
+            parts = [part for side in (node.left, *node.comparators) for part in ast.walk(side)]
+            text = any(isinstance(c, ast.Constant) and isinstance(c.value, str) for c in parts)
+            if text and ("architecture" in words or "sampling" in words):
+                found.append(f"{node.lineno}: {words}")
+    return found
+
+
 def test_no_module_compares_the_name_of_an_architecture_or_a_sampler() -> None:
     """Capabilities are asked for instead (`ARCHITECTURES`, `SAMPLERS`)."""
+    for source in ("architecture == 'x'", "architecture in ('x', 'y')", "'x' != sampling"):
+        assert compared_names(f"a = {source}") == [f"1: {source}"]
+    assert compared_names("a = name in ARCHITECTURES and kind == 'x'") == []
+    found = {
+        path.name: compared_names(path.read_text())
+        for path in FILES
+        if path.parent.name not in ("encoders", "sampling")
+    }
+    assert {name: places for name, places in found.items() if places} == {}
+
+
+def test_no_dict_names_a_module_of_a_room_above() -> None:
+    """A module that is imported by its name is hidden from import-linter."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    layers = settings["contracts"][0]["layers"]
+    height = {
+        name.strip().removeprefix("brodmann."): -place
+        for place, line in enumerate(layers)
+        for name in line.replace(":", "|").split("|")
+    }
     found = []
     for path in FILES:
-        if path.parent.name in ("encoders", "sampling"):
-            continue
+        room = path.relative_to(SOURCE).parts[0].removesuffix(".py")
         for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Compare):
-                words = ast.unparse(node)
-                sides = [node.left, *node.comparators]
-                text = any(isinstance(c, ast.Constant) and isinstance(c.value, str) for c in sides)
-                if text and ("architecture" in words or "sampling" in words):
-                    found.append(f"{path.name}:{node.lineno} {words}")
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and room in height:
+                named = re.fullmatch(r"brodmann\.(\w+)[\w.]*(?::\w+)?", node.value)
+                if named and height.get(named[1], height[room]) > height[room]:
+                    found.append(f"{path.name}:{node.lineno} {node.value}")
     assert found == []

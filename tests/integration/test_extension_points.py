@@ -128,7 +128,7 @@ class Counting(Method):
     def switch(self, tasks: Any) -> dict[str, Any]:
         self.active = True
         self.calls.append("switch")
-        return {"heads": {}}
+        return {}
 
     @contextlib.contextmanager
     def reading(self, batch: Batch) -> Iterator[None]:
@@ -160,10 +160,14 @@ def make(setup: Setup) -> Method | None:
 
 def test_a_method(command: Command, config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(METHODS, "counting", __name__)
-    code, _, err = command("train", config)
+    code, out, err = command("train", config)
     assert code == 0, err
     one = ["reading", "combine", "before", "after"]
     assert Counting.calls == [*one, "switch", *one, "close", "finish"]
+    assert "from step 1 on, 'counting' is active" in out and "heads" not in out
+    log = [json.loads(text) for text in Path("runs/dummy/log.jsonl").read_text().splitlines()]
+    assert [entry for entry in log if "begins" in entry] == [{"step": 1, "begins": "counting"}]
+    whole_way(command, config)
 
 
 def measure(inputs: Inputs) -> dict[str, Any]:

@@ -409,6 +409,6 @@ def test_dse_and_cra_take_a_corpus_of_the_users(tmp_path: Path, command: Command
 def test_dse_needs_an_encoder_a_task(study: Path, command: Command) -> None:
     assert command("train", study)[0] == 0
     code, _, err = command("relate", study, "--by", "dse")
-    assert code == 2 and "compares the encoders of single tasks" in err
+    assert code == 2 and "single tasks: train with model.architecture = 'single'" in err
     code, _, err = command("relate", study, "--by", "dse", "--advise", "x.toml")
     assert code == 2 and "--advise needs --by words, groups or pairs" in err

@@ -81,8 +81,9 @@ def relate(
         option = "--advise" if advise is not None else "--clusters"
         listed = f"{', '.join(relevances[:-1])} or {relevances[-1]}"
         raise InputError(f"{option} needs --by {listed}")
-    if pieces and by != "words":
-        raise InputError("--pieces needs --by words")
+    if pieces and not relation.pieces:
+        able = [name for name, one in RELATIONS.items() if one.pieces]
+        raise InputError(f"--pieces needs --by {' or '.join(able)}")
     if (other is not None) != (relation.of == "two runs"):
         raise InputError(f"--by {names_of('two runs')[0]} and --with RUN need each other")
     if (voxels is not None) != relation.voxels:

@@ -13,6 +13,7 @@ from brodmann.models.model_settings import Granularity
 
 Estimator = Literal["gradient", "leave_one_out", "integrated_gradients", "iterative"]
 Draws = Annotated[int, Field(ge=0, le=10_000)]  # each reads every example once more
+TRANSFER_STEPS, TRANSFER_BATCH = 50, 32  # of every transfer of the relation `ahp`
 
 
 class ImportanceSettings(Settings):

@@ -9,6 +9,7 @@ from brodmann.data.kinds import KINDS
 from brodmann.data.tasks import Task, TaskSpec
 from brodmann.errors import InputError, did_you_mean
 from brodmann.models.backbone import load as backbones
+from brodmann.models.encoders import names_with
 from brodmann.models.model_settings import (
     NEW_HEADS,
     STARTS,
@@ -33,8 +34,9 @@ def model_for_tasks(
     if not known:
         raise InputError(
             f"architecture '{model.settings.architecture}': its encoder knows the tasks it was "
-            "trained on, so it cannot be used for others: train with 'shared', or give the "
-            "model new tasks (`brodmann adapt`; for shares of their data set [adapt] shares)"
+            "trained on, so it cannot be used for others: train with "
+            f"{names_with('is_shared')}, or give the model new tasks (`brodmann adapt`; for "
+            "shares of their data set [adapt] shares)"
         )
     whose = next(iter(model.specs)) if encoder_of is None else model.spec(encoder_of).name
     bare = copy.deepcopy(model.encoder.backbone_of(whose))

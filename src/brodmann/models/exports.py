@@ -21,6 +21,7 @@ from brodmann.errors import InputError
 from brodmann.files import whole_folder, write_json
 from brodmann.models.backbone.anatomy import REMOVED, removed_heads
 from brodmann.models.backbone.load import quiet
+from brodmann.models.encoders import names_with
 from brodmann.models.heads.trained_gates import folded
 from brodmann.models.saving import system_errors
 from brodmann.models.task_heads import TaskHead, reads_pooler
@@ -41,7 +42,7 @@ def _check_plain(model: Any) -> None:
     if not model.architecture.plain:
         raise InputError(
             f"architecture '{model.settings.architecture}' adds modules that transformers' own "
-            "classes cannot hold: export works for 'shared' and 'single'"
+            f"classes cannot hold: export works for {names_with('plain')}"
         )
 
 

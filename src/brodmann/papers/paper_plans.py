@@ -6,7 +6,8 @@ from typing import Any
 
 from brodmann.config import Config
 from brodmann.errors import InputError, did_you_mean
-from brodmann.papers.recipe_relations import takes_training
+from brodmann.measuring.relations import RELATIONS
+from brodmann.papers.recipe_relations import takes_pairs, takes_training
 from brodmann.papers.recipes import PAPERS, Recipe, find, index, recipes
 from brodmann.papers.reproduce import check_needs, configured, ways_of
 from brodmann.studies import study_of
@@ -61,7 +62,7 @@ def measure_recipe(
     if _from_data(recipe):
         raise InputError(f"{recipe.name}: it is computed from the data: there is nothing to plan")
     config, base = configured(recipe, scale, output, overrides)
-    if "pairs" in recipe.relate:
+    if takes_pairs(recipe.relate):
         config = pairs_grid(config, config.given_tasks())
     return make_plan(config, base, report, speed=speed, heads=not recipe.relate)
 
@@ -122,13 +123,13 @@ def estimate_recipes(
 def _counted(recipe: Recipe, config: Config, scale: str) -> Counted:
     if _from_data(recipe):
         return Counted(config, [])
-    if "pairs" in recipe.relate:
+    if takes_pairs(recipe.relate):
         cells = cells_of(pairs_grid(config, config.given_tasks()))
         return count_runs(config, [(cell.label, cell.config, False, 1.0) for cell in cells])
     if recipe.relate:
         run = estimate_run(config.name, config, heads=False)
         games = 0.0
-        if "ahp" in recipe.relate:
+        if any(RELATIONS[by].trains for by in recipe.relate):
             games = operations_of(tournament(sizes_of_tasks(config)), config)
         return Counted(config, [run], operations=games)
     start = _start_of(recipe, scale) if recipe.needs else None

@@ -21,6 +21,11 @@ def takes_training(ways: Collection[str]) -> bool:
     return any(RELATIONS[by].of != "data" for by in ways)
 
 
+def takes_pairs(ways: Collection[str]) -> bool:
+    """Whether these relations need a training of every pair of tasks."""
+    return any(RELATIONS[by].of == "trainings" for by in ways)
+
+
 def related(
     recipe: Recipe,
     config: Config,
@@ -62,7 +67,7 @@ def related(
             found.setdefault("notes", []).append(f"{by}: {count:,} sentences of {about['name']}")
         else:
             found[by] = relate(config, base, report, by=by, cache=cache)
-    if "pairs" in ways:
+    if takes_pairs(ways):
         pairs = read_json(Path(config.output) / f"{config.name}-pairs" / "grid.json")
         found["cells"] = pairs["cells"]  # to find hardly learnt tasks
         tasks = tasks_of(config, base, cache)

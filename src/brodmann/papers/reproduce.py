@@ -12,7 +12,12 @@ from brodmann.files import read_json, write_json, write_text
 from brodmann.papers.readers import READERS, SHOW_DISSOCIATION
 from brodmann.papers.readers.common import case_key
 from brodmann.papers.readers.links import voxels_needed
-from brodmann.papers.recipe_relations import related, statistics_of, takes_training
+from brodmann.papers.recipe_relations import (
+    related,
+    statistics_of,
+    takes_pairs,
+    takes_training,
+)
 from brodmann.papers.recipes import Recipe, View, find
 from brodmann.papers.tables import (
     SCALES,
@@ -282,7 +287,7 @@ def runs_of(
     planned = study_of(config).runs(config)
     failed = [cell["label"] for cell in found.get("cells", ()) if cell["state"] != "done"]
     runs = {label: one.fingerprint() for label, one in planned.items() if label not in failed}
-    if "pairs" in ways:
+    if takes_pairs(ways):
         summary = read_json(Path(config.output) / f"{config.name}-pairs" / "grid.json")
         runs = {cell["label"]: cell["fingerprint"] for cell in summary["cells"]}
     for cell in found.get("dual", []):

@@ -1,7 +1,7 @@
 """Relate the tasks → `relevance-….json` (data or trainings), `covsim.json`, `similarity.json`.
 
 The measures are in `RELATIONS` (`measuring/relations`): some need only the tasks, some a trained
-run, some a run with one encoder per task (`architecture = "single"`). Pair trainings are in
+run, some a run with one encoder per task (`separate` architectures). Pair trainings are in
 `studies/pair_trainings.py`, attention maps of two runs in `pipeline/attention.py`.
 """
 
@@ -25,6 +25,7 @@ from brodmann.errors import InputError
 from brodmann.files import Array, read_json, without_nan, write_json
 from brodmann.measuring.relations import RELATIONS, Inputs, Relation
 from brodmann.measuring.relations.of_data import TEXT_COLUMNS
+from brodmann.models.encoders import names_with
 from brodmann.pipeline.run import one_process
 from brodmann.pipeline.run_folder import opened, timed, trained
 from brodmann.pipeline.train import tasks_of
@@ -117,12 +118,13 @@ def _inputs_of(
 ) -> Inputs:
     """Inputs for a relation that is measured on a trained run."""
     from brodmann.models.multitask import MultiTaskModel
+    from brodmann.training.fit import fit
 
     model = MultiTaskModel.from_pretrained(folder / "model")
     if RELATIONS[by].separate and not model.architecture.separate:
         raise InputError(
             f"{folder}: {by} compares the encoders of single tasks: train with "
-            'model.architecture = "single"'
+            f"model.architecture = {names_with('separate')}"
         )
 
     def starts(what: str, count: int) -> None:
@@ -131,6 +133,7 @@ def _inputs_of(
     return Inputs(
         **_settings(config, tasks, examples),
         model=model,
+        fit=fit,
         starts=starts,
         progress=lambda items: report("measuring goes on", {"items": items}),
     )

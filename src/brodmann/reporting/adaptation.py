@@ -5,7 +5,7 @@ Used by the page and by the terminal, so that both say the same.
 
 from typing import Any
 
-from brodmann.models.encoders import architecture_of
+from brodmann.models.encoders import architecture_of, names_with
 from brodmann.text import listed, percent, points, with_interval
 
 LOST = 0.02  # points of a score: a clear loss is at least this, with its interval below zero
@@ -58,5 +58,5 @@ def advice_against_loss(found: dict[str, Any]) -> str:
         return f"{advice}."
     return (
         f"{advice}, and old tasks stay as they are. If that learns too little, train the start "
-        "with an architecture that gives every task its own parts (ca_mtl, adapters, pals)."
+        f"with an architecture that gives every task its own parts: {names_with('task_parts')}."
     )

@@ -70,6 +70,8 @@ class Study:
 
     def check_plan(self, config: "Config") -> None:
         """Raise `InputError` if there is no plan for it."""
+        if type(self).plan is Study.plan:
+            raise InputError(f"`brodmann plan` does not support `brodmann {self.command}`")
 
     def measure(
         self, config: "Config", base: Path, report: "Report", *, heads: bool, cache: "TaskCache"

@@ -157,9 +157,6 @@ class Distill(Study):
     command = "distill"
     in_grids = True
 
-    def check_plan(self, config: Config) -> None:
-        raise InputError("[distill]: `brodmann plan` does not support `brodmann distill`")
-
     def count(self, config: Config, start: Config | None) -> Counted:
         return count_runs(config, [(config.name, config, False, 1.0)])
 

@@ -22,7 +22,7 @@ from brodmann.data.task_cache import TaskCache
 from brodmann.data.tasks import Task
 from brodmann.errors import InputError, RunError
 from brodmann.files import write_json, write_text
-from brodmann.models.encoders import ARCHITECTURES
+from brodmann.models.encoders import ARCHITECTURES, names_with
 from brodmann.pipeline.relate import RELEVANCE, described
 from brodmann.pipeline.run_folder import check_folder, opened
 from brodmann.pipeline.train import tasks_of
@@ -101,7 +101,7 @@ def _check_pairs(config: Config, tasks: list[Task], clusters: int | None) -> Non
     if not ARCHITECTURES[config.model.architecture].is_shared:
         raise InputError(
             f"--by pairs: architecture '{config.model.architecture}': tasks can only affect each "
-            "other in a shared encoder: use 'shared'"
+            f"other in a shared encoder: use {names_with('is_shared')}"
         )
     check_folder(config, tasks)
 

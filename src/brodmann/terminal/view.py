@@ -91,7 +91,7 @@ class RunView:
             "start": self._start,
             "resume": self._resume,
             "step": self._step,
-            "specialized": self._specialized,
+            "method begins": self._method_begins,
             "evaluate": self._evaluate,
             "evaluated": self._evaluated,
             "end": self._end,
@@ -183,12 +183,8 @@ class RunView:
             self.next_line = now + LINE_EVERY
             self._line(f"step {facts['step']:,}/{facts['steps']:,}  {text}")
 
-    def _specialized(self, facts: Facts) -> None:
-        counts = {len(heads) for heads in facts["heads"].values()}
-        shown = ", ".join(str(count) for count in sorted(counts))
-        self._line(
-            f"from step {facts['step']:,} on, training follows the map: {shown} heads per task"
-        )
+    def _method_begins(self, facts: Facts) -> None:
+        self._line(f"from step {facts['step']:,} on, {facts['text']}")
 
     def _evaluate(self, facts: Facts) -> None:
         self.live.update("evaluating")

@@ -17,7 +17,7 @@ Event = Literal[
     "start",  # step, steps, device, precision, parameters, rates, tasks and more
     "resume",  # step, steps
     "step",  # step, steps, losses, examples
-    "specialized",  # step, heads
+    "method begins",  # step, text
     "evaluate",  # step
     "evaluated",  # step, primary, mean, best
     "end",  # the fields of `Progress`

@@ -170,12 +170,13 @@ class Loop:
     def _begin(self, method: Method, keeper: Keeper) -> None:
         """Switch a method on in the middle of a run; the search for the best model starts again."""
         state = self.progress
-        self.report("stage", {"text": f"step {state.step:,}: choosing the heads"})
+        if method.preparing:
+            self.report("stage", {"text": f"step {state.step:,}: {method.preparing}"})
         facts = method.switch(self.tasks)
         state.methods[method.name] = method.state()
         state.best_step, state.best_score, state.without_gain = -1, None, 0
-        keeper.log({"step": state.step, **facts})
-        self.report("specialized", {"step": state.step, **facts})
+        keeper.log({"step": state.step, "begins": method.name, **facts})
+        self.report("method begins", {"step": state.step, "text": method.begun()})
 
     def _resume(self, keeper: Keeper) -> bool:
         """Resume from this run's checkpoint or another run's branch; True if it was its own."""

@@ -32,6 +32,7 @@ from brodmann.data.tasks import Task, TaskSpec
 from brodmann.errors import InputError
 from brodmann.files import Array
 from brodmann.models.backbone.precision import autocast
+from brodmann.models.encoders import names_with
 from brodmann.models.evaluation import evaluating
 from brodmann.models.heads.probes import drawn
 from brodmann.models.multitask import MultiTaskModel
@@ -124,7 +125,7 @@ def check_only_heads_train(model: MultiTaskModel) -> None:
     if other is not None:
         raise InputError(
             f'model.output_heads = "fitted": architecture "{model.settings.architecture}" also '
-            f'trains \'{other}\': use architecture = "shared" or "single"'
+            f"trains '{other}': use architecture {names_with('plain')}"
         )
 
 

@@ -7,8 +7,7 @@ import torch
 from brodmann.files import digest
 from brodmann.models.backbone.precision import computed_in
 from brodmann.models.pooling import describe_pooling
-
-STATE_FORMAT = 2  # of checkpoints: those of another format are not resumed
+from brodmann.training.checkpoints import checkpoint
 
 
 def fingerprint(loop: Any, *, shared_steps: bool = False) -> str:
@@ -25,7 +24,7 @@ def fingerprint(loop: Any, *, shared_steps: bool = False) -> str:
         options |= {"rates": loop.rates}
     for method in loop.methods:
         options |= method.identity(shared_steps=shared_steps)
-    return digest(STATE_FORMAT, options, data, shapes, loop.world)
+    return digest(checkpoint.STATE_FORMAT, options, data, shapes, loop.world)
 
 
 def start_facts(loop: Any) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.run_folders import write_run
 
+from brodmann.data.sampling.samplers import SAMPLERS, Sampler
 from brodmann.errors import InputError
 from brodmann.files import write_json
 from brodmann.reporting.blocks import Bars, Lines, Matrix
@@ -308,7 +309,9 @@ def test_what_is_no_run_is_refused_in_one_line(tmp_path: Path, what: str) -> Non
     assert not list(tmp_path.glob("**/report.html"))
 
 
-def test_sampling_by_uncertainty_has_its_section(tmp_path: Path) -> None:
+def test_sampling_by_example_has_its_section(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_run(tmp_path / "run", ["a", "b"])
     log = tmp_path / "run" / "log.jsonl"
     lines = [
@@ -323,9 +326,22 @@ def test_sampling_by_uncertainty_has_its_section(tmp_path: Path) -> None:
     assert found.blocks[2].series["a"] == [(10, 3.0), (20, 3.0)]
     assert list(found.blocks[3].rows[0]) == ["a", "60", "50.0 %"]
     assert found.title == "Sampling by uncertainty"
+    assert found.blocks[0].text.startswith(
+        "The sampler uncertainty chose the examples: the candidates of every task that the model "
+    )
 
-    config = tmp_path / "run" / "config.toml"  # another sampler, with log_entropy
-    config.write_text(config.read_text().replace("[training]", '[training]\nsampling = "uniform"'))
+    config = tmp_path / "run" / "config.toml"
+    stored = config.read_text()
+    config.write_text(stored.replace("[training]", '[training]\nsampling = "mine"'))
+    monkeypatch.setitem(SAMPLERS, "mine", Sampler(by_example=True, chooses="the rarest texts"))
+    found = next(
+        s for s in sections(read_study([tmp_path / "run"], silent)) if s.name == "sampling"
+    )
+    assert found.title == "Sampling by mine"
+    assert found.blocks[0].text.startswith("The sampler mine chose the examples: the rarest texts.")
+
+    # another sampler, with log_entropy
+    config.write_text(stored.replace("[training]", '[training]\nsampling = "uniform"'))
     found = next(
         s for s in sections(read_study([tmp_path / "run"], silent)) if s.name == "sampling"
     )

@@ -11,6 +11,7 @@ import torch
 from tests.checkers import assert_same_bits
 
 import brodmann as bm
+from brodmann.training.checkpoints import checkpoint
 from brodmann.training.checkpoints.keeper import Keeper
 from brodmann.training.loop import Loop
 from brodmann.training.method_settings import IAT
@@ -233,3 +234,19 @@ def test_a_damaged_branch_is_named(tmp_path: Path) -> None:
     special = IAT(delta=0.5, examples=8)
     said = trained(tmp_path / "arm", specialize=special, branch_from=tmp_path / "plain")[1]
     assert said == [f"{place}: damaged (model.safetensors {CHECKSUM}): {BEGIN}"]
+
+
+def test_a_checkpoint_of_an_older_format_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as older:
+        older.setattr(checkpoint, "STATE_FORMAT", 1)
+        trained(tmp_path, max_steps=2)
+    newest = tmp_path / "checkpoints" / checkpoint.folder_name(2)
+    assert json.loads((newest / "state.json").read_text())["format"] == 1
+    with pytest.raises(bm.InputError) as caught:
+        trained(tmp_path, max_steps=2)
+    assert str(caught.value) == (
+        f"{newest}: has checkpoint format 1, and this version resumes only format 2: finish the "
+        "run with the version that began it, or use another folder or name, or remove it"
+    )

@@ -229,7 +229,7 @@ def test_a_run_with_a_frozen_encoder_uses_it_by_one_setting(command: Any, tmp_pa
         (
             "model.architecture=ca_mtl",
             "architecture \"ca_mtl\" also trains 'encoder.embedding.rows.task:sentiment': use "
-            'architecture = "shared" or "single"',
+            "architecture 'shared' or 'single'",
         ),
     ):
         code, _, err = command("run", path, "--set", change, "--set", "name=other")

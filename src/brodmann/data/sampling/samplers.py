@@ -59,6 +59,7 @@ class Sampler:
     stream: type[BatchStream] = BatchStream
     weights: Callable[..., Array] | None = None  # from sizes, epoch, epochs
     by_example: bool = False  # needs feedback from the model, and mixes tasks in a batch
+    chooses: str = ""  # by example: what it trains on, in words for the page
     check: Callable[..., None] | None = None  # raises for wrong values of its parameters
 
     def parameter_names(self) -> list[str]:
@@ -73,7 +74,12 @@ SAMPLERS: dict[str, Sampler] = {
     "sqrt": Sampler(weights=sqrt),
     "temperature": Sampler(weights=temperature),
     "annealed": Sampler(weights=annealed),
-    "uncertainty": Sampler(UncertaintyStream, by_example=True, check=check_formula),
+    "uncertainty": Sampler(
+        UncertaintyStream,
+        by_example=True,
+        chooses="the candidates of every task that the model was least sure about",
+        check=check_formula,
+    ),
 }
 
 

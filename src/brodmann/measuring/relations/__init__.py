@@ -1,7 +1,9 @@
 """Measures of how similar tasks are, by name.
 
 To add one, write a function `measure(inputs)` in a file and register it in `RELATIONS`. The command
-line, the stage, the report and the recipes read this dict and know no measure by name.
+line, the stage and the section on related tasks ask this dict and compare no names. Three places
+name single measures because they show more of them than a matrix: the page's section on `covsim`
+(`reporting/sections/covariance.py`), the papers' recipes and their readers.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -28,6 +30,7 @@ class Inputs:
     split: Callable[[str], Iterable[str]] | None = None  # splits a text into words
     starts: Callable[[str, int], None] = field(default=lambda what, count: None)
     progress: Callable[[int], None] = field(default=lambda items: None)
+    fit: Callable[..., Any] | None = None  # `brodmann.fit`, for relations that train
 
     @property
     def names(self) -> list[str]:
@@ -39,12 +42,17 @@ class Relation:
     """One way of relating tasks."""
 
     of: Literal["data", "trainings", "run", "two runs"]
-    measure: str = ""  # "module:function" from `Inputs` to a document with a `matrix`
+    # "module:function" from `Inputs` to a document with a `matrix`; an `alone` one keeps it under
+    # its own name. Empty for relations that other rooms measure.
+    measure: str = ""
     shows: str = ""  # description for the page
     title: str = ""  # title in tables; default: the name in capitals
     file: str = "similarity.json"  # the document it is stored in, with others
     alone: bool = False  # whether it has that document to itself
+    symmetric: bool = True  # whether both directions of a pair are equal
     separate: bool = False  # compares the encoders of single tasks
+    trains: bool = False  # measuring trains models: `Inputs.fit`
+    pieces: bool = False  # can compare word pieces instead of words
     sentences: bool = False  # reads sentences, which may come from a corpus
     voxels: bool = False  # needs brain measurements
 
@@ -60,11 +68,14 @@ RELATIONS: dict[str, Relation] = {
         "data",
         f"{_DATA}:share_words",
         "the share of the target's words that the source has too",
+        symmetric=False,
+        pieces=True,
     ),
     "groups": Relation("data", f"{_DATA}:share_groups", "1 where two tasks name the same group"),
     "pairs": Relation(  # studies/pair_trainings.py
         "trainings",
         shows="how much the target's score changes when the source is trained beside it",
+        symmetric=False,
     ),
     "covsim": Relation(
         "run", f"{_ENCODERS}:measure_covsim", title="CovSim", file="covsim.json", alone=True
@@ -85,9 +96,10 @@ RELATIONS: dict[str, Relation] = {
     ),
     "ahp": Relation(
         "run",
-        "brodmann.training.tournament:measure_ahp",
+        f"{__name__}.of_transfers:measure_ahp",
         "how well each transfers to the other (mean of both directions)",
         separate=True,
+        trains=True,
     ),
     "cnm": Relation(
         "run",

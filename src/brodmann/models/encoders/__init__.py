@@ -7,7 +7,7 @@ names. `Encoder` is what `build(backbone, specs, max_length, **parameters)` retu
 
 import inspect
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -106,9 +106,8 @@ def architecture_of(name: Any) -> Architecture:
 
 def names_with(capability: str) -> str:
     """The architectures with a capability, in words: `'shared' or 'single'`."""
-    assert capability in {field.name for field in fields(Architecture)}
-    able = [name for name, one in ARCHITECTURES.items() if getattr(one, capability)]
-    return " or ".join(f"'{name}'" for name in able)
+    able = [f"'{name}'" for name, one in ARCHITECTURES.items() if getattr(one, capability)]
+    return " or ".join(part for part in (", ".join(able[:-1]), *able[-1:]) if part)
 
 
 def check_architecture(name: str, parameters: Mapping[str, Any]) -> None:

@@ -154,7 +154,7 @@ def check_apart(models: list[Any]) -> None:
     """Raise InputError if tasks' paths share layers: a head cannot be removed from one path."""
     if len(every_slot(models)) < sum(len(head_slots(one)) for one in models):
         raise InputError(
-            "the tasks' paths share layers ('hmnet'): heads cannot be removed from one of them"
+            "the tasks' paths share layers: heads cannot be removed from one path alone"
         )
 
 

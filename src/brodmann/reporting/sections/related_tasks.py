@@ -34,9 +34,11 @@ def relevance_views(found: dict[str, Any]) -> list[Block]:
     order += [name for name in found["tasks"] if name not in order]
     matrix = reindexed(np.array(found["matrix"], dtype=float), found["tasks"], order)
     most = float(np.nanmax(np.abs(matrix), initial=0.0)) or 1.0
+    relation = RELATIONS[found["by"]]
+    directions = "" if relation.symmetric else "; the two directions differ"
     text = (
-        f"Relevance by {found['by']}: {RELATIONS[found['by']].shows}. Rows are sources, columns "
-        f"are targets; the two directions differ.{_terms(found)}"
+        f"Relevance by {found['by']}: {relation.shows}. Rows are sources, columns are "
+        f"targets{directions}.{_terms(found)}"
     )
     caption, shades, colours = f"Relevance (%) by {found['by']}.", matrix / most, ""
     if (matrix < 0).any():  # by the square root: little harm is visible beside a large gain

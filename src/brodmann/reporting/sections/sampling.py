@@ -1,9 +1,9 @@
-"""Sampling by uncertainty: which tasks the model was unsure about, and what it was trained on
-(Pilault et al. 2021, Figure 8)."""
+"""Sampling: how unsure the model was of each task, and what it was trained on (Pilault et al. 2021,
+Figure 8)."""
 
 from typing import Any
 
-from brodmann.data.sampling.samplers import SAMPLERS
+from brodmann.data.sampling.samplers import SAMPLERS, Sampler
 from brodmann.reporting.blocks import Lines, Section, Table, Words
 from brodmann.reporting.record import Record, Study
 from brodmann.reporting.sections.training_curves import grouped
@@ -15,10 +15,11 @@ def section(study: Study) -> Section | None:
     if run is None:
         return None
     entries = run.entries("entropy")
-    sampler = run.settings.get("training", {}).get("sampling")
-    chosen = sampler not in SAMPLERS or SAMPLERS[sampler].by_example
+    sampler = run.settings.get("training", {}).get("sampling", "uncertainty")
+    line = SAMPLERS.get(sampler, Sampler(by_example=True))  # a sampler of an extension
+    chosen = line.by_example
     text = (
-        "The model was trained on the candidates of every task that it was least sure about. "
+        f"The sampler {sampler} chose the examples{line.chooses and ': '}{line.chooses}. "
         if chosen
         else f"Tasks were drawn by the sampler {sampler}; how sure the model was did not count. "
     ) + "Uncertainty is the entropy of an answer over that of a uniform one: 1 knows nothing."
@@ -45,7 +46,7 @@ def section(study: Study) -> Section | None:
         rows.append(("all", f"{sum(taken.values()):,}", f"{percent(whole)} %"))
     caption = "Examples trained on (with repeats), and the share of a task's data they came from."
     blocks.append(Table(("task", "examples", "data used"), rows, caption))
-    title = "Sampling by uncertainty" if chosen else "Uncertainty over training"
+    title = f"Sampling by {sampler}" if chosen else "Uncertainty over training"
     return Section("sampling", title, blocks)
 
 

@@ -24,8 +24,12 @@ def section(study: Study) -> Section | None:
 
 def views(run: Record) -> list[Any]:
     blocks: list[Any] = []
-    switch = next((entry["step"] for entry in run.entries("heads")), None)
-    marks = [] if switch is None else [(float(switch), "along the map")]
+    marks = [(float(entry["step"]), "along the map") for entry in run.entries("heads")]
+    marks += [
+        (float(entry["step"]), entry["begins"])
+        for entry in run.entries("begins")
+        if "heads" not in entry
+    ]
     curves = {
         task: [(step, 100 * value) for step, value in points]
         for task, points in learning_curves(run).items()

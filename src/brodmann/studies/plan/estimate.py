@@ -23,6 +23,7 @@ from brodmann.data import catalogue
 from brodmann.data.sampling.samplers import SAMPLERS
 from brodmann.errors import InputError
 from brodmann.measuring.importance import passes
+from brodmann.measuring.measuring_settings import TRANSFER_BATCH, TRANSFER_STEPS
 from brodmann.models.backbone.sizes import Shape, encoder_counts
 from brodmann.models.encoders import ARCHITECTURES
 from brodmann.pipeline.dissociate import planned_passes
@@ -32,7 +33,6 @@ from brodmann.training.defaults import choose_epochs
 from brodmann.training.few_shot import LARGEST_BATCH
 
 SPLIT_OF_OWN = 0.1  # share of the training data held out if a task has no validation split
-AHP_STEPS, AHP_BATCH = 50, 32  # of every transfer of the tournament
 
 
 @dataclass(frozen=True)
@@ -194,9 +194,9 @@ def meta_learning(
 
 
 def tournament(tasks: Sequence[Sized]) -> Trainings:
-    """Trainings for AHP: a few steps from every task's encoder to every other task."""
+    """Trainings for `ahp`: a few steps from every task's encoder to every other task."""
     others = len(tasks) - 1
-    learnt = sum(task.tokens * AHP_STEPS * AHP_BATCH * others for task in tasks)
+    learnt = sum(task.tokens * TRANSFER_STEPS * TRANSFER_BATCH * others for task in tasks)
     return Trainings(len(tasks) * others, {"tournament": learnt}, {})
 
 

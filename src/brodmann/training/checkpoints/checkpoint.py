@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from brodmann.files import checksum, damage_in, read_json, whole_folder, write_checksums, write_json
 from brodmann.models.saving import write_tensors
 
+STATE_FORMAT = 2  # of checkpoints: those of another format are not resumed
 BRANCH = "branch"  # folder of checkpoints that other runs may continue from
 TENSORS = ("model.safetensors", "optimizer.safetensors")
 

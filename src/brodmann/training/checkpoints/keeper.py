@@ -73,6 +73,13 @@ class Keeper:
             return None
         state = read_json(self.newest / "state.json")
         if state["fingerprint"] != self.fingerprint:
+            written = state.get("format", 1)  # the first format did not say so
+            if written != checkpoint.STATE_FORMAT:
+                raise InputError(
+                    f"{self.newest}: has checkpoint format {written}, and this version resumes "
+                    f"only format {checkpoint.STATE_FORMAT}: finish the run with the version that "
+                    "began it, or use another folder or name, or remove it"
+                )
             raise InputError(
                 f"{self.newest}: was written with other settings, data, start or number of "
                 "processes: use another folder or name, or remove it"
@@ -126,6 +133,7 @@ class Keeper:
             return
         folder = self.folder / BRANCH if branch else self.folder
         state = {
+            "format": checkpoint.STATE_FORMAT,
             "fingerprint": self.fingerprint,
             "plain_fingerprint": self.plain_fingerprint,
             "threads": torch.get_num_threads(),

@@ -41,6 +41,7 @@ class Method:
 
     name = ""  # key in METHODS and of its state in a checkpoint
     begins: int | None = None  # the step before which `switch` is due
+    preparing = ""  # what `switch` does, for the terminal; empty if it takes no time
 
     def wrapped(self, model: nn.Module) -> nn.Module:
         """The module to train: the model, or one around it with a loss of its own."""
@@ -61,6 +62,10 @@ class Method:
     def switch(self, tasks: Sequence[Task]) -> dict[str, Any]:
         """Begin, before step `begins`; returns facts for the log."""
         return {}
+
+    def begun(self) -> str:
+        """How training continues after `switch`, for the terminal: "from step N on, …"."""
+        return f"'{self.name}' is active"
 
     def reading(self, batch: Batch) -> contextlib.AbstractContextManager[None]:
         """Surround the forward and backward pass of one batch."""

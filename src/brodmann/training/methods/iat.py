@@ -92,6 +92,7 @@ class Specialization(Method):
     """One run's choice of heads, and the masks that keep the others unchanged."""
 
     name = "specialize"
+    preparing = "choosing the heads"
 
     def __init__(self, model: Any, settings: IAT, steps: int, **measuring: Any) -> None:
         self.model, self.settings = model, settings
@@ -116,6 +117,12 @@ class Specialization(Method):
     def switch(self, tasks: Sequence[Task]) -> dict[str, Any]:
         self.install(self.choose(tasks, **self.measuring))
         return {"heads": self.heads}
+
+    def begun(self) -> str:
+        assert self.heads is not None
+        counts = sorted({len(heads) for heads in self.heads.values()})
+        shown = ", ".join(str(count) for count in counts)
+        return f"training follows the map: {shown} heads per task"
 
     @contextlib.contextmanager
     def reading(self, batch: Batch) -> Iterator[None]:

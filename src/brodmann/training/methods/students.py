@@ -8,6 +8,7 @@ from typing import Any
 from brodmann.errors import InputError, did_you_mean
 from brodmann.models.backbone import load as backbones
 from brodmann.models.backbone.anatomy import REMOVED, layers_of
+from brodmann.models.encoders import names_with
 from brodmann.models.heads.trained_gates import folded
 from brodmann.models.multitask import MultiTaskModel
 from brodmann.models.saving import is_model_folder
@@ -86,7 +87,7 @@ def teacher_encoder(teacher: MultiTaskModel) -> Any:
     if not teacher.architecture.is_shared:
         raise InputError(
             f"architecture '{teacher.settings.architecture}': distillation needs one encoder for "
-            "all tasks ('shared'), or a student that is a checkpoint"
+            f"all tasks ({names_with('is_shared')}), or a student that is a checkpoint"
         )
     return teacher.bare_models()[0]
 
@@ -96,7 +97,7 @@ def check_teacher(teacher: MultiTaskModel) -> None:
     if not teacher.architecture.plain:
         raise InputError(
             f"architecture '{teacher.settings.architecture}': distillation needs a teacher that "
-            "is 'shared' or 'single'"
+            f"is {names_with('plain')}"
         )
 
 

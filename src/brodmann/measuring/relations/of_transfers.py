@@ -1,7 +1,8 @@
 """Transfers for `ahp`: each task's encoder learns every other task briefly, on equal terms.
 
 Each transfer takes the source's encoder, a new output head and the same few steps, and yields the
-loss of every held-out example. `analysis/ahp.py` evaluates the tournament.
+loss of every held-out example. `analysis/ahp.py` evaluates the tournament. The function that trains
+(`brodmann.fit`) is one of the inputs, because training is a room above this one.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,20 +15,22 @@ from brodmann.analysis.ahp import ahp
 from brodmann.data.batches import make_batch
 from brodmann.data.tasks import Task
 from brodmann.files import Array, without_nan
+from brodmann.measuring.measuring_settings import TRANSFER_BATCH, TRANSFER_STEPS
 from brodmann.measuring.relations import Inputs
 from brodmann.models.backbone.precision import autocast
 from brodmann.models.heads.probes import drawn
 from brodmann.models.multitask import MultiTaskModel
-from brodmann.training.fit import fit
 
 
 def measure_ahp(inputs: Inputs) -> dict[str, Any]:
     """The tournament of all transfers, evaluated by `analysis/ahp.py`."""
+    assert inputs.fit is not None
     count = len(inputs.tasks)
     inputs.starts("transfers", count * (count - 1))
     losses = transfer_losses(
         inputs.model,
         inputs.tasks,
+        inputs.fit,
         examples=inputs.examples,
         precision=inputs.precision,
         seed=inputs.seed,
@@ -44,9 +47,10 @@ def measure_ahp(inputs: Inputs) -> dict[str, Any]:
 def transfer_losses(
     model: MultiTaskModel,
     tasks: Sequence[Task],
+    fit: Callable[..., Any],
     *,
-    steps: int = 50,
-    batch_size: int = 32,
+    steps: int = TRANSFER_STEPS,
+    batch_size: int = TRANSFER_BATCH,
     learning_rate: float = 1e-4,
     examples: int | None = 300,
     precision: str = "float32",
