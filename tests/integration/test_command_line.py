@@ -124,6 +124,12 @@ def test_init_writes_what_run_can_run(tmp_path: Path, command: Command) -> None:
         code == 0
         and out.splitlines()[-1] == f"next: brodmann run {tmp_path / 'mine' / 'brodmann.toml'}"
     )
+    template = (tmp_path / "mine" / "brodmann.toml").read_text("utf-8")
+    assert template.count("a tenth of the training examples is held out") == 1
+    lines = (tmp_path / "mine" / "names.jsonl").read_text("utf-8").splitlines()
+    plain = [row for row in map(json.loads, lines) if set(row["tags"]) == {"O"}]
+    assert len(lines) == 400 and len(plain) == 133  # texts without names, or all texts have some
+    assert all(len(row["tokens"]) == len(row["tags"]) for row in plain)
     words = ["--set", "training.max_steps=2", "--set", "model.backbone=builtin:tiny"]
     words += ["--set", f"output={tmp_path / 'runs'}"]
     code, out, err = command("run", tmp_path / "mine" / "brodmann.toml", *words)
