@@ -111,7 +111,7 @@ def test_answers_as_a_table(model: Path, command: Command, tmp_path: Path) -> No
     assert list(found[0]) == [
         "id", "a", "b", "single.answer", "single.score", "pair.answer", "pair.score", "many.answer",
         "value.answer", "pick.answer", "pick.score", "where.answer", "where.score", "tag.answer",
-        "note",
+        "tag.score", "note",
     ]  # fmt: skip
     assert [[row["id"], row["a"], row["b"]] for row in found] == rows
     assert found[1]["note"] == "empty input: no answer" and found[1]["single.answer"] == ""
@@ -134,6 +134,7 @@ def test_answers_as_a_table(model: Path, command: Command, tmp_path: Path) -> No
     assert entities and row == {
         "input": "the red cat sat",
         "tag.answer": "; ".join(f"{e['text']} ({e['label']})" for e in entities),
+        "tag.score": "; ".join(str(e["score"]) for e in entities),
         "note": "",
     }
 

@@ -106,8 +106,7 @@ def predict(
     answers = Answers(loaded, task, inputs, full=full)
     with _output(to) as write:
         if chosen == "csv":
-            kinds = {spec.name: spec.kind for spec in specs}
-            as_table(answers, kinds, write, alone=task is not None)
+            as_table(answers, {s.name: s for s in specs}, write, alone=task is not None)
         else:
             as_lines(answers, write, ascii_only=to is None and not _speaks_utf8(sys.stdout))
     for remark in answers.remarks():
