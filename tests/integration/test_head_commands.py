@@ -61,7 +61,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert "head importance, layer 0 below" in done.stdout
+    assert "layer 0 is at the bottom" in done.stdout
     result = bm.Dissociation.load(folder / "runs" / "small" / "dissociation.json")
     # After so few steps a correlation may be below 0, and then there is no D.
     assert ("D = " in done.stdout) is (result.mean is not None)
@@ -93,14 +93,24 @@ def test_run_leaves_map_and_dissociation(trained: Path, command: Command) -> Non
 def test_other_settings_measure_again_without_training(trained: Path, command: Command) -> None:
     weights = (trained / "model" / "model.safetensors").stat().st_mtime_ns
     before = bm.HeadScores.load(trained / "importance.json")
-    code, _, err = command("map", trained, "--set", "map.granularity=token")
+    code, out, err = command("map", trained, "--set", "map.granularity=token")
     assert (code, err) == (0, "")
+    stale = (
+        "note: the stored D belongs to an earlier map: `brodmann dissociate` with the same --set "
+        "measures it"
+    )
+    assert stale in " ".join(out.split())
+    code, out, _ = command("report", trained, "--text")
+    assert "D belongs to an earlier map of heads than the one shown here." in out
+    assert "note: Measured on an earlier map of heads than the atlas." in out
     token = bm.HeadScores.load(trained / "importance.json")
     assert token.settings["granularity"] == "token"
     assert not np.allclose(token.values, before.values)
     assert (trained / "model" / "model.safetensors").stat().st_mtime_ns == weights
     assert "token" not in (trained / "config.toml").read_text(encoding="utf-8")
-    assert command("map", trained)[0] == 0  # the run's own configuration again
+    code, out, _ = command("map", trained)  # the run's own configuration again
+    assert code == 0 and "earlier map" not in out
+    assert "earlier map" not in command("report", trained, "--text")[1]
     assert np.array_equal(bm.HeadScores.load(trained / "importance.json").values, before.values)
 
 

@@ -108,6 +108,9 @@ def cautions(run: Record) -> list[Reasoned]:
     found = []
     for task, reason in unlearnt_tasks(run).items():
         found.append((f"{task} is {HARDLY}: what is measured on it means little.", reason))
+    if run.d_of_other_map:
+        words = "D belongs to an earlier map of heads than the one shown here."
+        found.append((words, "`brodmann dissociate` with the same --set as `map` measures it"))
     if lost := loss_in_words(run.measures.get("adaptation", {})):
         found.append((lost, "the interval of the change is below zero"))
     few = [task for task, entry in run.validation.items() if entry.get("examples", FEW) < FEW]

@@ -42,6 +42,12 @@ class Record:
     def validation(self) -> dict[str, Any]:
         return dict(self.splits.get("validation", {}))
 
+    @property
+    def d_of_other_map(self) -> bool:
+        """Whether the heads were mapped again after dissociation was measured."""
+        found = self.dissociation
+        return found is not None and self.scores is not None and not found.is_of(self.scores)
+
     def entries(self, key: str) -> list[dict[str, Any]]:
         """Lines of the log that have this key."""
         return [entry for entry in self.log if key in entry]

@@ -142,7 +142,8 @@ def _atlas(block: blocks.Atlas) -> Drawn:
             yield Text(name, style="bold")
         yield Columns([_head_map(scores, task, block.alpha) for task in scores.tasks])
     yield Text(
-        f"head importance, layer 0 below, fuller is more; green: the top {percentage(block.alpha)}",
+        "Head importance: darker cells matter more, layer 0 is at the bottom; green marks the top "
+        f"{percentage(block.alpha)}",
         style="dim",
     )
 

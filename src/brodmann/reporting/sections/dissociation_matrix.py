@@ -20,6 +20,8 @@ def section(study: Study) -> Section | None:
         return None
     (first, result), *others = measured
     blocks = views(result, unlearnt_tasks(first))
+    if first.d_of_other_map:
+        blocks.insert(0, Words("Measured on an earlier map of heads than the atlas.", "caution"))
     for run, result in others:
         blocks.append(Fold(f"The same for {run.name}", views(result, unlearnt_tasks(run))))
     title = "Dissociation" if not others else f"Dissociation: {first.name}"
