@@ -28,7 +28,7 @@ from brodmann.results import HeadScores
 from brodmann.training.events import Report, silent
 
 OTHER_COMMANDS = ("distill", "transfer", "adapt", "meta", "study")  # whose sections `run` rejects
-MANY_RUNS = ("grid", "compare")  # whose sections it skips with a note
+MANY_RUNS = ("grid", "compare")  # whose sections a single run rejects
 
 
 def tasks_of(config: Config, base: Path, cache: TaskCache | None = None) -> list[Task]:

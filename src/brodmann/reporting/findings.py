@@ -47,7 +47,9 @@ def sharing(study: Study) -> list[Reasoned]:
         named = "" if other == "multi" else f" of {other}"
         reason = f"{points(difference)} points{named} against single-task training {interval(ends)}"
         reason += f", {counted(seeds, 'seed')}"
-        if seeds < FEWEST_SEEDS:
+        if not any((difference, *ends)):
+            reason = f"no difference measured over {counted(seeds, 'seed')}; more seeds may show one"
+        elif seeds < FEWEST_SEEDS:
             reason += ": an indication that another seed may reverse"
         found.append((words, reason))
     return found
@@ -257,12 +259,12 @@ def _training_steps(run: Record) -> list[Reasoned]:
             )
         )
     if forgotten:
-        found.append(
-            (
-                f"Give {listed(forgotten)} more weight (training.sampling, or a task's weight).",
-                f"ended more than {100 * FORGOTTEN:g} points below their own best evaluation",
-            )
-        )
+        advice = f"Give {listed(forgotten)} more weight (training.sampling, or a task's weight)."
+        if len(run.tasks) == 1:
+            advice = "Train fewer epochs or at a lower rate, or set training.early_stopping."
+        own = "its" if len(forgotten) == 1 else "their"
+        reason = f"ended more than {100 * FORGOTTEN:g} points below {own} best evaluation"
+        found.append((advice, f"{listed(forgotten)} {reason}"))
     for task, entry in run.validation.items():
         if (entry.get("truncated") or 0) > CUT:
             found.append(
