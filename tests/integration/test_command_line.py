@@ -114,7 +114,7 @@ def test_a_folder_of_a_run_that_was_killed_at_once(tmp_path: Path) -> None:
     (config.folder / ".config.toml.1f2e3d4c.tmp").write_text("name = ")
     check_folder(config, [])
     (config.folder / "mine.txt").write_text("")
-    with pytest.raises(InputError, match=r"holds files but no run \(mine.txt\)"):
+    with pytest.raises(InputError, match=r"already holds other files \(mine.txt\) and is not a run"):
         check_folder(config, [])
 
 
@@ -219,15 +219,13 @@ def test_tables_that_run_does_not_read_are_named(
     text = config.read_text(encoding="utf-8")
     more = "\n[grid]\nvary = { seed = [0, 1] }\n[compare]\narms = ['multi', 'iat']\n"
     config.write_text(text + more, encoding="utf-8")
-    code, out, err = command("train", config, "--set", "training.max_steps=1")
-    assert (code, err) == (0, "")
-    notes = [line for line in out.splitlines() if line.startswith("note: [")]
-    assert notes == [
-        "note: [grid] is not used here: `brodmann grid` makes its runs",
-        "note: [compare] is not used here: `brodmann compare` makes its runs",
-    ]
+    before = sorted(tmp_path.rglob("*"))
+    for name in ("run", "train"):
+        code, _, err = command(name, config, "--set", "training.max_steps=1")
+        assert (code, err) == (2, "brodmann: [grid]: this configuration is for `brodmann grid`\n")
+    assert sorted(tmp_path.rglob("*")) == before
     code, out, err = command("grid", config, "--set", "training.max_steps=1", "--set", "name=g")
-    assert (code, err) == (0, "") and "is not used here" not in out
+    assert (code, err) == (0, "")
 
 
 def test_an_output_that_cannot_be_written_is_named_before_anything_is_read(
