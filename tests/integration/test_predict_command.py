@@ -13,7 +13,7 @@ import pytest
 from brodmann.pipeline.predict import CHUNK, rounded
 
 Command = Callable[..., tuple[int, str, str]]
-PAIR = "it takes a tuple (text, text_pair) or a dict with a, b"
+PAIR = "it needs the columns 'a' and 'b'"
 
 
 @pytest.fixture(scope="module")
@@ -67,10 +67,10 @@ def test_tasks_that_do_not_fit_are_named(
     assert err.splitlines() == [
         f"brodmann: note: task 'pair' did not answer 2 of 2 inputs: {PAIR}",
         f"brodmann: note: task 'value' did not answer 2 of 2 inputs: {PAIR}",
-        "brodmann: note: task 'pick' did not answer 2 of 2 inputs: it takes a tuple (text, "
-        "choices) or a dict with a, choices",
-        "brodmann: note: task 'where' did not answer 2 of 2 inputs: it takes a tuple (question, "
-        "context) or a dict with b, a",
+        "brodmann: note: task 'pick' did not answer 2 of 2 inputs: it needs the "
+        "columns 'a' and 'choices'",
+        "brodmann: note: task 'where' did not answer 2 of 2 inputs: it needs the "
+        "columns 'b' and 'a'",
     ]
 
 
