@@ -155,7 +155,14 @@ def test_prune_writes_a_smaller_model(trained: Path, tmp_path: Path, command: Co
         (("prune", "RUN", "--order", "leest"), "unknown order 'leest'; did you mean 'least'?"),
         (("prune", "RUN", "--task", "topics"), "the run has no task 'topics'"),
         (("export", "RUN", "--task", "topics"), "the model has no task 'topics'"),
-        (("export", "RUN", "--task", "topic", "--to", "onyx"), "--to onyx: unknown form"),
+        (
+            ("export", "RUN", "--task", "topic", "--to", "exp"),
+            "--to exp: unknown form; known: transformers, onnx (the folder is set with --out)",
+        ),
+        (
+            ("export", "RUN", "--task", "topic", "--to", "onnx", "--to", "transformers"),
+            "--to is given 2 times: export one form at a time",
+        ),
         (("map", "NOWHERE"), "NOWHERE: no such file"),
         (("map", "RUN", "--set", "map.examples=0"), "map.examples = 0"),
         (("dissociate", "RUN", "--set", "dissociation.alpha=2"), "dissociation.alpha = 2"),

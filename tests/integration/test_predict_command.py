@@ -182,3 +182,11 @@ def test_a_bad_row_is_counted_among_all_and_leaves_no_file(
         f"brodmann: input {CHUNK + 4}: the column 'new' is in none of the first {CHUNK} inputs, so "
         "the CSV has no column for it: use --format jsonl\n"
     )
+
+
+def test_a_text_in_place_of_a_file_is_shown_the_way(model: Path, command: Command) -> None:
+    code, _, err = command("predict", model, "a text")
+    assert code == 2 and err == (
+        f'brodmann: a text: no such file; to answer a text, use: echo "a text" | brodmann predict '
+        f"{model}\n"
+    )

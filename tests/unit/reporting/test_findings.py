@@ -256,6 +256,13 @@ def test_every_next_step_has_its_measurement(tmp_path: Path) -> None:
         if "evaluation" in entry:
             entry["scores"]["a"]["accuracy"] = 1 - entry["step"] / 100
     assert "Give a more weight" in steps()
+    reasons = dict(next_steps(Study("s", [run])))
+    advice = "Give a more weight (training.sampling, or a task's weight)."
+    assert reasons[advice] == "a ended more than 2 points below its best evaluation"
+    both = run.provenance["data"]
+    run.provenance["data"] = {"a": both["a"]}
+    assert "Train fewer epochs or at a lower rate" in steps() and "more weight" not in steps()
+    run.provenance["data"] = both
     assert run.dissociation is not None
     run.dissociation.overlap = [[1.0, 0.8], [0.8, 1.0]]
     run.dissociation.intervals["mean"] = [0.01, 0.12]  # may be strong already
@@ -345,3 +352,44 @@ def test_a_task_that_learnt_nothing_gets_advice(tmp_path: Path) -> None:
     assert sum("names" in what for what, _ in steps) == 1  # once, not in two ways
     record.splits["validation"]["names"]["score"] = 0.9
     assert not any(what.startswith(words) for what, _ in next_steps(Study("s", [record])))
+
+
+@pytest.mark.parametrize(
+    ("scores", "words"),
+    [
+        ((0.7, 0.8), "2 runs; the highest average score is 80.0 % (b)."),
+        ((0.8, 0.8), "2 runs."),  # a tie has no winner
+        ((0.4, 0.5), "2 runs."),  # both at chance
+    ],
+)
+def test_a_grid_names_a_highest_score_only_if_there_is_one(
+    scores: tuple[float, float], words: str
+) -> None:
+    from brodmann.reporting.sections.sweep import section as sweep
+
+    cells = [
+        {
+            "state": "done",
+            "label": label,
+            "varied": {"tasks": ["t"], "seed": 0, "training.epochs": place + 1},
+            "splits": {"validation": {"t": {"metric": "accuracy", "score": s, "trivial": 0.5}}},
+        }
+        for place, (label, s) in enumerate(zip("ab", scores, strict=True))
+    ]
+    found = sweep(Study("s", [], grid={"cells": cells, "over_seeds": {}}))
+    assert found is not None
+    lead, curve, *_ = found.blocks
+    assert lead.text == words  # type: ignore[union-attr]
+    assert curve.caption == "Average score over training.epochs."  # type: ignore[union-attr]
+
+
+def test_no_difference_is_not_called_an_indication() -> None:
+    comparison = compared("multi")
+    comparison["arms"]["single"]["against"]["per_task"]["a"] = {
+        "difference": 0.0,
+        "interval": [0.0, 0.0],
+    }
+    told = dict(sharing(Study("s", [], comparison)))
+    assert told["a: no clear difference"] == (
+        "no difference measured over 1 seed; more seeds may show one"
+    )
