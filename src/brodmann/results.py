@@ -1,5 +1,6 @@
 """Results of the measurements: head scores and dissociation, as numpy arrays, saved as JSON."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from fractions import Fraction
@@ -236,6 +237,11 @@ class Dissociation:
         lists += [row for matrix in rows for row in matrix]
         if any(len(values) != count for values in lists):
             raise ValueError(f"its lists do not fit its {count} tasks")
+
+    def is_of(self, scores: HeadScores) -> bool:
+        """Whether its heads were chosen by this map; older results do not say."""
+        by = self.settings.get("importance")
+        return by is None or by == json.loads(json.dumps(scores.settings))
 
     def summary(self) -> dict[str, Any]:
         """The numbers that a table of several runs needs, without the heads themselves."""

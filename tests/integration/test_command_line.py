@@ -114,7 +114,9 @@ def test_a_folder_of_a_run_that_was_killed_at_once(tmp_path: Path) -> None:
     (config.folder / ".config.toml.1f2e3d4c.tmp").write_text("name = ")
     check_folder(config, [])
     (config.folder / "mine.txt").write_text("")
-    with pytest.raises(InputError, match=r"holds files but no run \(mine.txt\)"):
+    with pytest.raises(
+        InputError, match=r"already holds other files \(mine.txt\) and is not a run"
+    ):
         check_folder(config, [])
 
 
@@ -124,6 +126,12 @@ def test_init_writes_what_run_can_run(tmp_path: Path, command: Command) -> None:
         code == 0
         and out.splitlines()[-1] == f"next: brodmann run {tmp_path / 'mine' / 'brodmann.toml'}"
     )
+    template = (tmp_path / "mine" / "brodmann.toml").read_text("utf-8")
+    assert template.count("a tenth of the training examples is held out") == 1
+    lines = (tmp_path / "mine" / "names.jsonl").read_text("utf-8").splitlines()
+    plain = [row for row in map(json.loads, lines) if set(row["tags"]) == {"O"}]
+    assert len(lines) == 400 and len(plain) == 133  # texts without names, or all texts have some
+    assert all(len(row["tokens"]) == len(row["tags"]) for row in plain)
     words = ["--set", "training.max_steps=2", "--set", "model.backbone=builtin:tiny"]
     words += ["--set", f"output={tmp_path / 'runs'}", "--set", "dissociation.draws=1"]
     code, out, err = command("run", tmp_path / "mine" / "brodmann.toml", *words)
@@ -213,16 +221,14 @@ def test_tables_that_run_does_not_read_are_named(
     text = config.read_text(encoding="utf-8")
     more = "\n[grid]\nvary = { seed = [0, 1] }\n[compare]\narms = ['multi', 'iat']\n"
     config.write_text(text + more, encoding="utf-8")
-    quick = ("--set", "training.max_steps=1", "--set", "grid.heads=false")
-    code, out, err = command("train", config, *quick)
+    before = sorted(tmp_path.rglob("*"))
+    for name in ("run", "train"):
+        code, _, err = command(name, config, "--set", "training.max_steps=1")
+        assert (code, err) == (2, "brodmann: [grid]: this configuration is for `brodmann grid`\n")
+    assert sorted(tmp_path.rglob("*")) == before
+    quick = ("--set", "training.max_steps=1", "--set", "grid.heads=false", "--set", "name=g")
+    code, _, err = command("grid", config, *quick)
     assert (code, err) == (0, "")
-    notes = [line for line in out.splitlines() if line.startswith("note: [")]
-    assert notes == [
-        "note: [grid] is not used here: `brodmann grid` makes its runs",
-        "note: [compare] is not used here: `brodmann compare` makes its runs",
-    ]
-    code, out, err = command("grid", config, *quick, "--set", "name=g")
-    assert (code, err) == (0, "") and "is not used here" not in out
 
 
 def test_an_output_that_cannot_be_written_is_named_before_anything_is_read(

@@ -56,7 +56,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("trained")
     code, out, err = in_process("run", write(folder))
     assert code == 0, err
-    assert "head importance, layer 0 below" in out
+    assert "layer 0 is at the bottom" in out
     result = bm.Dissociation.load(folder / "runs" / "small" / "dissociation.json")
     # After so few steps a correlation may be below 0, and then there is no D.
     assert ("D = " in out) is (result.mean is not None)
@@ -87,14 +87,24 @@ def test_run_leaves_map_and_dissociation(trained: Path, command: Command) -> Non
 def test_other_settings_measure_again_without_training(trained: Path, command: Command) -> None:
     weights = (trained / "model" / "model.safetensors").stat().st_mtime_ns
     before = bm.HeadScores.load(trained / "importance.json")
-    code, _, err = command("map", trained, "--set", "map.granularity=token")
+    code, out, err = command("map", trained, "--set", "map.granularity=token")
     assert (code, err) == (0, "")
+    stale = (
+        "note: the stored D belongs to an earlier map: `brodmann dissociate` with the same --set "
+        "measures it"
+    )
+    assert stale in " ".join(out.split())
+    code, out, _ = command("report", trained, "--text")
+    assert "D belongs to an earlier map of heads than the one shown here." in out
+    assert "note: Measured on an earlier map of heads than the atlas." in out
     token = bm.HeadScores.load(trained / "importance.json")
     assert token.settings["granularity"] == "token"
     assert not np.allclose(token.values, before.values)
     assert (trained / "model" / "model.safetensors").stat().st_mtime_ns == weights
     assert "token" not in (trained / "config.toml").read_text(encoding="utf-8")
-    assert command("map", trained)[0] == 0  # the run's own configuration again
+    code, out, _ = command("map", trained)  # the run's own configuration again
+    assert code == 0 and "earlier map" not in out
+    assert "earlier map" not in command("report", trained, "--text")[1]
     assert np.array_equal(bm.HeadScores.load(trained / "importance.json").values, before.values)
 
 
@@ -139,7 +149,14 @@ def test_prune_writes_a_smaller_model(trained: Path, tmp_path: Path, command: Co
         (("prune", "RUN", "--order", "leest"), "unknown order 'leest'; did you mean 'least'?"),
         (("prune", "RUN", "--task", "topics"), "the run has no task 'topics'"),
         (("export", "RUN", "--task", "topics"), "the model has no task 'topics'"),
-        (("export", "RUN", "--task", "topic", "--to", "onyx"), "--to onyx: unknown form"),
+        (
+            ("export", "RUN", "--task", "topic", "--to", "exp"),
+            "--to exp: unknown form; known: transformers, onnx (the folder is set with --out)",
+        ),
+        (
+            ("export", "RUN", "--task", "topic", "--to", "onnx", "--to", "transformers"),
+            "--to is given 2 times: export one form at a time",
+        ),
         (("map", "NOWHERE"), "NOWHERE: no such file"),
         (("map", "RUN", "--set", "map.examples=0"), "map.examples = 0"),
         (("dissociate", "RUN", "--set", "dissociation.alpha=2"), "dissociation.alpha = 2"),

@@ -233,3 +233,19 @@ def test_redraws_and_exchanges_are_planned(tmp_path: Path, command: Command) -> 
     found = json.loads(command("plan", config, *iterative, "--json")[1])["operations"]
     expected = plain["operations"]["dissociation"] * (1 + 20 + 2 * (1 + 9)) / 3
     assert found["dissociation"] == pytest.approx(expected)
+
+
+def test_a_plan_has_the_notes_on_the_data(tmp_path: Path, command: Command) -> None:
+    rows = "".join(f"text {i % 30} of them,{'ab'[i % 2]}\n" for i in range(60))
+    (tmp_path / "t.csv").write_text("text,label\n" + rows, "utf-8")
+    config = tmp_path / "c.toml"
+    config.write_text(
+        f'name = "r"\noutput = "{tmp_path / "runs"}"\nthreads = 1\n[[tasks]]\nname = "t"\n'
+        'kind = "classification"\ntrain = "t.csv"\nvalidation = "t.csv"\n'
+        '[model]\nbackbone = "builtin:tiny"\n[training]\nmax_steps = 2\n',
+        "utf-8",
+    )
+    code, out, err = command("plan", config)
+    assert (code, err) == (0, "")
+    assert "note: t: every one of its 60 validation examples is also a training example" in out
+    assert "The plan" not in out and "; trains on 0.00 M tokens and evaluates" in out

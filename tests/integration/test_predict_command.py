@@ -13,7 +13,7 @@ import pytest
 from brodmann.pipeline.predict import CHUNK, rounded
 
 Command = Callable[..., tuple[int, str, str]]
-PAIR = "it takes a tuple (text, text_pair) or a dict with a, b"
+PAIR = "it needs the columns 'a' and 'b'"
 
 
 @pytest.fixture(scope="module")
@@ -67,10 +67,10 @@ def test_tasks_that_do_not_fit_are_named(
     assert err.splitlines() == [
         f"brodmann: note: task 'pair' did not answer 2 of 2 inputs: {PAIR}",
         f"brodmann: note: task 'value' did not answer 2 of 2 inputs: {PAIR}",
-        "brodmann: note: task 'pick' did not answer 2 of 2 inputs: it takes a tuple (text, "
-        "choices) or a dict with a, choices",
-        "brodmann: note: task 'where' did not answer 2 of 2 inputs: it takes a tuple (question, "
-        "context) or a dict with b, a",
+        "brodmann: note: task 'pick' did not answer 2 of 2 inputs: it needs the "
+        "columns 'a' and 'choices'",
+        "brodmann: note: task 'where' did not answer 2 of 2 inputs: it needs the "
+        "columns 'b' and 'a'",
     ]
 
 
@@ -111,7 +111,7 @@ def test_answers_as_a_table(model: Path, command: Command, tmp_path: Path) -> No
     assert list(found[0]) == [
         "id", "a", "b", "single.answer", "single.score", "pair.answer", "pair.score", "many.answer",
         "value.answer", "pick.answer", "pick.score", "where.answer", "where.score", "tag.answer",
-        "note",
+        "tag.score", "note",
     ]  # fmt: skip
     assert [[row["id"], row["a"], row["b"]] for row in found] == rows
     assert found[1]["note"] == "empty input: no answer" and found[1]["single.answer"] == ""
@@ -134,6 +134,7 @@ def test_answers_as_a_table(model: Path, command: Command, tmp_path: Path) -> No
     assert entities and row == {
         "input": "the red cat sat",
         "tag.answer": "; ".join(f"{e['text']} ({e['label']})" for e in entities),
+        "tag.score": "; ".join(str(e["score"]) for e in entities),
         "note": "",
     }
 
@@ -180,4 +181,12 @@ def test_a_bad_row_is_counted_among_all_and_leaves_no_file(
     assert err == (
         f"brodmann: input {CHUNK + 4}: the column 'new' is in none of the first {CHUNK} inputs, so "
         "the CSV has no column for it: use --format jsonl\n"
+    )
+
+
+def test_a_text_in_place_of_a_file_is_shown_the_way(model: Path, command: Command) -> None:
+    code, _, err = command("predict", model, "a text")
+    assert code == 2 and err == (
+        f'brodmann: a text: no such file; to answer a text, use: echo "a text" | brodmann predict '
+        f"{model}\n"
     )

@@ -169,19 +169,37 @@ def heads_per_layer(heads: Sequence[Sequence[Head]], layers: int) -> list[list[i
     ]
 
 
+def clearly_learnt(ends: Ends, trivial: float, *, lower: bool = False) -> bool:
+    """Whether even the worse end of a score's interval is well away from the trivial score.
+
+    `lower`: the score is an error, and the way goes from the trivial error to none.
+    """
+    if ends is None:
+        return False
+    worse, perfect = (ends[1], 0.0) if lower else (ends[0], 1.0)
+    return trivial != perfect and (worse - trivial) / (perfect - trivial) >= LEARNT
+
+
 def undertrained(
-    base: float, trivial: float, loss: float | None = None, guessing: float | None = None
+    base: float,
+    trivial: float,
+    loss: float | None = None,
+    guessing: float | None = None,
+    *,
+    learnt: bool = False,
 ) -> str | None:
     """Why a task is hardly trained, so that its dissociation means little, or None.
 
     Either its score is near that of an answer without reading, or its last training loss is still
-    near the loss of guessing.
+    near the loss of guessing, unless the interval of its score shows that it has `learnt`.
     """
     if trivial < 1 and (base - trivial) / (1 - trivial) < LEARNT:
         return (
-            f"base score {100 * base:.1f} % is near the {100 * trivial:.1f} % "
-            "that answers get without reading the text"
+            f"its score, {100 * base:.1f} %, is "
+            + ("no better than" if base <= trivial else "little better than")
+            + f" answering without reading the text ({100 * trivial:.1f} %)"
         )
-    if loss is not None and guessing is not None and loss > NEAR_GUESSING * guessing:
+    near = loss is not None and guessing is not None and loss > NEAR_GUESSING * guessing
+    if near and not learnt:
         return f"training loss {loss:.3f} is near the {guessing:.3f} of guessing"
     return None

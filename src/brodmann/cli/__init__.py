@@ -1,5 +1,6 @@
 """The `brodmann` command. Heavy imports are inside the commands, so that --help is quick."""
 
+import codecs
 import io
 import os
 import sys
@@ -19,15 +20,48 @@ from brodmann.cli.options import app, complain
 from brodmann.errors import BrodmannError, disk_error
 
 __all__ = ["app", "main"]
+STAND_INS = {  # for what a stream that is not UTF-8 cannot show; anything else becomes \\uXXXX
+    **dict.fromkeys("–—−─━╌", "-"),
+    **dict.fromkeys("“”„", '"'),
+    **dict.fromkeys("‘’", "'"),
+    **dict.fromkeys("│┃", "|"),
+    **dict.fromkeys("╭╮╰╯┌┐└┘", "+"),
+    **dict(zip("░▒▓█", ".:+#", strict=True)),
+    **dict(zip("▁▂▃▄▅▆▇", "_.,-=+*", strict=True)),
+    "…": "...",
+    "→": "->",
+    "•": "*",
+    "·": "-",
+    "×": "x",
+    "±": "+-",
+    "≤": "<=",
+    "≥": ">=",
+    "α": "alpha",
+    "δ": "delta",
+}
 STOPPED = "stopped: finished work is kept; run the same command again to resume"
+
+
+def stand_ins(error: UnicodeError) -> tuple[str | bytes, int]:
+    """Handle what a stream's encoding lacks: ASCII that can be read, or an escape."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    first = error.object[error.start]
+    if first not in STAND_INS:
+        error.end = error.start + 1
+        return codecs.backslashreplace_errors(error)
+    return STAND_INS[first], error.start + 1
+
+
+codecs.register_error("stand-ins", stand_ins)
 
 
 def main() -> None:
     """Run the command; an error that the user can fix is one line on stderr, never a traceback."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            # A terminal or pipe that is not UTF-8 shows \u2192 for an arrow, and the run continues.
-            stream.reconfigure(errors="backslashreplace")
+            # A terminal or pipe that is not UTF-8 shows -> for an arrow, and the run continues.
+            stream.reconfigure(errors="stand-ins")
     try:
         code = app(standalone_mode=False)  # typer's own messages are several lines in a box
         sys.stdout.flush()

@@ -20,7 +20,7 @@ from brodmann.cli.options import (
     loaded,
     view,
 )
-from brodmann.errors import visible
+from brodmann.errors import InputError, visible
 
 
 @app.command()
@@ -54,7 +54,10 @@ def prune(
 def export(
     model: Annotated[Path, typer.Argument(help="run or model folder", show_default=False)],
     task: Annotated[str, typer.Option(help="the task to export", show_default=False)],
-    form: Annotated[str, typer.Option("--to", help="transformers or onnx")] = "transformers",
+    forms: Annotated[
+        list[str] | None,
+        typer.Option("--to", metavar="FORM", help="transformers (default) or onnx"),
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="folder to write")] = None,
     zeroed: Annotated[bool, typer.Option(help="fill removed heads with zeros")] = False,
 ) -> None:
@@ -65,6 +68,9 @@ def export(
     check_model_folder(model)
     from brodmann.pipeline.export import export as write
 
+    if forms and len(forms) > 1:
+        raise InputError(f"--to is given {len(forms)} times: export one form at a time")
+    form = forms[0] if forms else "transformers"
     folder, difference = write(model, task, form, out, zeroed=zeroed)
     print(f"wrote {folder}")
     if difference is not None:
@@ -91,11 +97,16 @@ def predict(
     Example: echo "A wonderful film." | brodmann predict runs/demo (a file: runs/demo in.csv --to
     out.csv)
     """
+    from brodmann.data.sources.readers import ENDINGS
     from brodmann.pipeline.predict import Answers, as_lines, inputs_from_file, inputs_from_lines
     from brodmann.pipeline.predict_table import as_table, check_target
 
     check_model_folder(model)
     chosen = check_target(to, form)
+    if file is not None and not file.exists() and not str(file).lower().endswith(ENDINGS):
+        raise InputError(
+            f'{file}: no such file; to answer a text, use: echo "{file}" | brodmann predict {model}'
+        )
     from brodmann.models.multitask import MultiTaskModel
 
     if file is None and isinstance(sys.stdin, io.TextIOWrapper):
@@ -106,8 +117,7 @@ def predict(
     answers = Answers(loaded, task, inputs, full=full)
     with _output(to) as write:
         if chosen == "csv":
-            kinds = {spec.name: spec.kind for spec in specs}
-            as_table(answers, kinds, write, alone=task is not None)
+            as_table(answers, {s.name: s for s in specs}, write, alone=task is not None)
         else:
             as_lines(answers, write, ascii_only=to is None and not _speaks_utf8(sys.stdout))
     for remark in answers.remarks():

@@ -132,7 +132,11 @@ def check_model_folder(model: Path) -> None:
 
     if not is_model_folder(model) and not is_model_folder(model / "model"):
         unfinished = (model / "checkpoints").is_dir()
-        text = "the run is not finished: run it again" if unfinished else "no trained model in it"
+        text = "no trained model in it"
+        if unfinished:
+            text = (
+                f"its training is not finished: `brodmann run {model / 'config.toml'}` resumes it"
+            )
         raise InputError(f"{model}: {text}")
 
 

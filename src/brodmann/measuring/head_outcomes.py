@@ -6,10 +6,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from brodmann.analysis.statistics import score_interval
 from brodmann.data.kinds import outcomes, resampled_scores, trivial_score
 from brodmann.data.tasks import Task
 from brodmann.files import Array, write_arrays
 from brodmann.results import Head
+
+RESAMPLES = 1000  # as for the scores of an evaluation
 
 Progress = Callable[[int], None]
 
@@ -48,6 +51,10 @@ class HeadOutcomes:
     def trivial(self, task: Any) -> float:
         """The score of the best answers without reading."""
         raise NotImplementedError
+
+    def interval(self, task: Any, choice: str) -> list[float] | None:
+        """The interval of the score over examples, if it is known how to make one."""
+        return None
 
     def examples(self, task: Any) -> int:
         raise NotImplementedError
@@ -141,6 +148,10 @@ class TaskOutcomes(HeadOutcomes):
 
     def trivial(self, task: Task) -> float:
         return trivial_score(task, self.split)
+
+    def interval(self, task: Task, choice: str) -> list[float] | None:
+        values = self.outcomes_of(task, choice)
+        return score_interval(values, task.spec, resamples=RESAMPLES)
 
     def examples(self, task: Task) -> int:
         return len(task.splits[self.split])

@@ -238,9 +238,13 @@ def _undertrained(
     """Why tasks are hardly trained, by task. If the metric is an error, only the loss counts."""
     found = {}
     for task, score, guess in zip(measured.tasks, base, trivial, strict=True):
-        if lower_is_better(measured.metric(task)):
+        loss, guessing = losses.get(task.name, (None, None))
+        lower = lower_is_better(measured.metric(task))
+        ends = None if loss is None else measured.interval(task, "base")
+        learnt = formulas.clearly_learnt(ends, guess, lower=lower)
+        if lower:
             score, guess = 1.0, 0.0
-        reason = formulas.undertrained(score, guess, *losses.get(task.name, (None, None)))
+        reason = formulas.undertrained(score, guess, loss, guessing, learnt=learnt)
         if reason is not None:
             found[task.name] = reason
     return found

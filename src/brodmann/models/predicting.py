@@ -39,7 +39,7 @@ def predict_all(
         asked[name] = [place for place, text in enumerate(texts) if fits(spec, text)]
     for place, text in enumerate(texts):
         if not any(place in places for places in asked.values()):
-            wanted = (f"{name} takes {expected_input(s)}" for name, s in model.specs.items())
+            wanted = (f"{name} needs {needed_columns(s)}" for name, s in model.specs.items())
             raise InputError(
                 f"input {place + 1}: no task of the model reads {text!r:.60}: {'; '.join(wanted)}"
             )
@@ -186,6 +186,15 @@ def expected_input(spec: TaskSpec) -> str:
     if len(roles) == 1:
         return f"a text or a dict with {named}"
     return f"a tuple ({', '.join(roles)}) or a dict with {named}"
+
+
+def needed_columns(spec: TaskSpec) -> str:
+    """Describe the columns of a file that a task can answer."""
+    columns = [spec.columns[role] for role in _roles(spec)]
+    names = [f"'{n}'" for c in columns for n in ([c] if isinstance(c, str) else c)]
+    if len(names) == 1:
+        return f"a column {names[0]}, or plain lines of text"
+    return f"the columns {', '.join(names[:-1])} and {names[-1]}"
 
 
 def _by_role(spec: TaskSpec, text: Any) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from brodmann.analysis.dissociation import undertrained
+from brodmann.analysis.dissociation import clearly_learnt, undertrained
 from brodmann.analysis.statistics import bootstrap_weights, percentile_interval, score_interval
 from brodmann.config import Config
 from brodmann.data.kinds import lower_is_better, outcomes, resampled_scores, trivial_score
@@ -164,8 +164,10 @@ def _judge_training(results: dict[str, Any], losses: dict[str, tuple[float, floa
     """Add each task's training loss to its validation scores, and why it is hardly trained."""
     for name, entry in results.items():
         score, trivial = entry["score"], entry["trivial"]
-        if lower_is_better(entry["metric"]):  # no scale from trivial to perfect: the loss decides
+        lower = lower_is_better(entry["metric"])
+        learnt = clearly_learnt(entry["interval"], trivial, lower=lower)
+        if lower:  # no scale from trivial to perfect: the loss decides
             score, trivial = 1.0, 0.0
         loss, guessing = losses.get(name, (None, None))
         entry["training_loss"], entry["guessing_loss"] = loss, guessing
-        entry["undertrained"] = undertrained(score, trivial, loss, guessing)
+        entry["undertrained"] = undertrained(score, trivial, loss, guessing, learnt=learnt)

@@ -15,7 +15,9 @@ def export(
     from brodmann.models.multitask import MultiTaskModel
 
     if form not in FORMS:
-        raise InputError(f"--to {form}: unknown form{did_you_mean(form, FORMS)}")
+        raise InputError(
+            f"--to {form}: unknown form{did_you_mean(form, FORMS)} (the folder is set with --out)"
+        )
     if zeroed and form == "onnx":
         raise InputError("--zeroed needs --to transformers: ONNX stores removed heads as they are")
     model = MultiTaskModel.from_pretrained(source)

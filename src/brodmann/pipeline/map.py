@@ -9,10 +9,12 @@ from brodmann.files import write_json
 from brodmann.measuring.importance import head_importance, passes
 from brodmann.pipeline.run_folder import opened, timed, trained
 from brodmann.pipeline.train import tasks_of
-from brodmann.results import PARTS, HeadScores
+from brodmann.results import PARTS, Dissociation, HeadScores
 from brodmann.training.events import Report
 
 FILE = "importance.json"
+DISSOCIATION = "dissociation.json"
+OLD_D = "the stored D belongs to an earlier map"
 EXPLAINED = "explained.json"  # one text per task, head by head
 
 
@@ -22,7 +24,12 @@ def map_heads(config: Config, base: Path, report: Report) -> HeadScores:
     trained(config)
     tasks = tasks_of(config, base)
     with together(), opened(config, tasks, keep=True, main=is_main()) as folder:
-        return map_in(folder, config, tasks, report)
+        scores = map_in(folder, config, tasks, report)
+    if (folder / DISSOCIATION).is_file() and not Dissociation.load(folder / DISSOCIATION).is_of(
+        scores
+    ):
+        report("note", {"text": f"{OLD_D}: `brodmann dissociate` with the same --set measures it"})
+    return scores
 
 
 def map_in(folder: Path, config: Config, tasks: list[Task], report: Report) -> HeadScores:

@@ -122,7 +122,7 @@ class Answers:
 
     def remarks(self) -> list[str]:
         """Sentences about unanswered inputs, one per reason."""
-        from brodmann.models.predicting import expected_input
+        from brodmann.models.predicting import needed_columns
 
         found = []
         if self.blank:
@@ -130,8 +130,8 @@ class Answers:
             found.append(f"{inputs}: no answer")
         for name, count in self.unanswered.items():
             found.append(
-                f"task '{name}' did not answer {count:,} of {self.count:,} inputs: it takes "
-                f"{expected_input(self.model.specs[name])}"
+                f"task '{name}' did not answer {count:,} of {self.count:,} inputs: it needs "
+                f"{needed_columns(self.model.specs[name])}"
             )
         return found
 

@@ -8,6 +8,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
+from brodmann.data.tasks import TaskSpec
 from brodmann.errors import InputError, did_you_mean
 from brodmann.pipeline.predict import CHUNK
 
@@ -33,12 +34,12 @@ def check_target(to: Path | None, form: str | None) -> str:
 
 def as_table(
     answers: Iterable[dict[str, Any]],
-    kinds: Mapping[str, str],
+    specs: Mapping[str, TaskSpec],
     write: Callable[[str], Any],
     *,
     alone: bool,
 ) -> None:
-    """Write one row per answer, as they come; `kinds` maps the requested tasks to their kinds.
+    """Write one row per answer, as they come; `specs` are the requested tasks.
 
     If only one task was requested (`alone`), its columns are named without the task. The first
     rows decide the columns; a row with a new column raises an InputError.
@@ -48,7 +49,7 @@ def as_table(
     inputs = list(dict.fromkeys(key for answer in first for key in _input(answer["input"])))
     columns = [
         *inputs,
-        *(column for task, kind in kinds.items() for column in _columns(task, kind)),
+        *(column for spec in specs.values() for column in _columns(spec)),
     ]
     buffer = io.StringIO()
     writer = csv.DictWriter(buffer, [*columns, "note"], restval="", lineterminator="\n")
@@ -62,8 +63,8 @@ def as_table(
                 f"input {number}: the column '{new}' is in none of the first {len(first):,} "
                 "inputs, so the CSV has no column for it: use --format jsonl"
             )
-        found = dict.fromkeys(kinds, answer) if alone else answer
-        cells = {} if "note" in answer else dict(_cells(found, kinds))
+        found = dict.fromkeys(specs, answer) if alone else answer
+        cells = {} if "note" in answer else dict(_cells(found, specs))
         writer.writerow({**row, **cells, "note": answer.get("note", "")})
         write(buffer.getvalue())
         buffer.seek(0)
@@ -83,17 +84,28 @@ def _cell(value: Any) -> Any:
     return json.dumps(value, ensure_ascii=False) if is_list else value
 
 
-def _columns(task: str, kind: str) -> list[str]:
-    return [f"{task}.answer", *([f"{task}.score"] if kind in SCORED else [])]
+def _columns(spec: TaskSpec) -> list[str]:
+    return [f"{spec.name}.answer", *([f"{spec.name}.score"] if _is_scored(spec) else [])]
 
 
-def _cells(found: Mapping[str, Any], kinds: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
+def _is_scored(spec: TaskSpec) -> bool:
+    return spec.kind in SCORED or (spec.kind == "tokens" and spec.scheme == "entities")
+
+
+def _cells(found: Mapping[str, Any], specs: Mapping[str, TaskSpec]) -> Iterator[tuple[str, Any]]:
     """Yield (column, cell) for every task that answered."""
-    for task, kind in kinds.items():
+    for task, spec in specs.items():
         if task in found:
-            yield f"{task}.answer", _words(found[task], kind)
-            if kind in SCORED:
-                yield f"{task}.score", found[task]["score"]
+            yield f"{task}.answer", _words(found[task], spec.kind)
+            if _is_scored(spec):
+                yield f"{task}.score", _score(found[task])
+
+
+def _score(found: Mapping[str, Any]) -> Any:
+    """The probability of the answer; of entities, one for each in their order."""
+    if "entities" in found:
+        return "; ".join(str(one["score"]) for one in found["entities"])
+    return found["score"]
 
 
 def _words(found: Mapping[str, Any], kind: str) -> Any:

@@ -152,7 +152,8 @@ def check_folder(config: Config, tasks: list[Task]) -> None:
         )
         if strangers:
             raise InputError(
-                f"{folder}: holds files but no run ({strangers[0]}): choose another name or output"
+                f"{folder} already holds other files ({strangers[0]}) and is not a run: choose "
+                "another name or output"
             )
         return
     different = _differences(read_settings(stored), config.resolved())

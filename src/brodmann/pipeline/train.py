@@ -28,7 +28,7 @@ from brodmann.results import HeadScores
 from brodmann.training.events import Report, silent
 
 OTHER_COMMANDS = ("distill", "transfer", "adapt", "meta", "study")  # whose sections `run` rejects
-MANY_RUNS = ("grid", "compare")  # whose sections it skips with a note
+MANY_RUNS = ("grid", "compare")  # whose sections a single run rejects
 
 
 def tasks_of(config: Config, base: Path, cache: TaskCache | None = None) -> list[Task]:
@@ -131,10 +131,9 @@ def prepare(
 ) -> tuple[list[Task], Any]:
     """Load tasks, and the model unless it is trained: find errors before anything is written."""
     check_methods(config)
-    for section in MANY_RUNS:
+    for section in MANY_RUNS:  # a grid's cells and a comparison's arms have none of them
         if getattr(config, section) is not None:
-            text = f"[{section}] is not used here: `brodmann {section}` makes its runs"
-            report("note", {"text": text})
+            raise InputError(f"[{section}]: this configuration is for `brodmann {section}`")
     report("stage", {"text": "reading tasks"})
     tasks = tasks_of(config, base, cache)
     report("tasks", {"tasks": tasks})

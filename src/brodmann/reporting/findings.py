@@ -47,7 +47,11 @@ def sharing(study: Study) -> list[Reasoned]:
         named = "" if other == "multi" else f" of {other}"
         reason = f"{points(difference)} points{named} against single-task training {interval(ends)}"
         reason += f", {counted(seeds, 'seed')}"
-        if seeds < FEWEST_SEEDS:
+        if not any((difference, *ends)):
+            reason = (
+                f"no difference measured over {counted(seeds, 'seed')}; more seeds may show one"
+            )
+        elif seeds < FEWEST_SEEDS:
             reason += ": an indication that another seed may reverse"
         found.append((words, reason))
     return found
@@ -108,6 +112,9 @@ def cautions(run: Record) -> list[Reasoned]:
     found = []
     for task, reason in unlearnt_tasks(run).items():
         found.append((f"{task} is {HARDLY}: what is measured on it means little.", reason))
+    if run.d_of_other_map:
+        words = "D belongs to an earlier map of heads than the one shown here."
+        found.append((words, "`brodmann dissociate` with the same --set as `map` measures it"))
     if lost := loss_in_words(run.measures.get("adaptation", {})):
         found.append((lost, "the interval of the change is below zero"))
     few = [task for task, entry in run.validation.items() if entry.get("examples", FEW) < FEW]
@@ -254,12 +261,12 @@ def _training_steps(run: Record) -> list[Reasoned]:
             )
         )
     if forgotten:
-        found.append(
-            (
-                f"Give {listed(forgotten)} more weight (training.sampling, or a task's weight).",
-                f"ended more than {100 * FORGOTTEN:g} points below their own best evaluation",
-            )
-        )
+        advice = f"Give {listed(forgotten)} more weight (training.sampling, or a task's weight)."
+        if len(run.tasks) == 1:
+            advice = "Train fewer epochs or at a lower rate, or set training.early_stopping."
+        own = "its" if len(forgotten) == 1 else "their"
+        reason = f"ended more than {100 * FORGOTTEN:g} points below {own} best evaluation"
+        found.append((advice, f"{listed(forgotten)} {reason}"))
     for task, entry in run.validation.items():
         if (entry.get("truncated") or 0) > CUT:
             found.append(

@@ -4,17 +4,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from brodmann.reporting.blocks import Block, Table, Words
-from brodmann.text import NOTHING, duration, millions, parameters, percentage, signed, size
+from brodmann.text import NOTHING, counted, duration, millions, parameters, percentage, signed, size
 
 
 def plan(found: Mapping[str, Any]) -> list[Block]:
     """One row per stage: operations, planned time and, once it has run, the time it took."""
     counts, tokens = found["parameters"], found["tokens"]
     length = f"{found['trainings']:,} trainings" if "trainings" in found else ""
-    length = length or f"{found['steps']:,} steps"
+    length = length or counted(found["steps"], "step")
     words = (
-        f"{parameters(counts)}, {millions(counts['trainable'])} trained; {length}, "
-        f"{millions(tokens['training'], 2)} tokens trained on, {millions(tokens['read'], 2)} read"
+        f"{parameters(counts)}, {millions(counts['trainable'])} trained; {length}; "
+        f"trains on {millions(tokens['training'], 2)} tokens and evaluates "
+        f"{millions(tokens['read'], 2)}"
     )
     took = (found.get("took") or {}).get("seconds", {})
     rows = [
@@ -46,8 +47,8 @@ def plan_of_many(found: Mapping[str, Any]) -> list[Block]:
         rows.append(_row(cell["label"], operations, whole, ran, seconds, took))
     rows.append(_row("all", found["operations"], found["seconds"], planned, spent, took))
     words = (
-        f"{millions(found['parameters'])} parameters; {found['steps']:,} steps, "
-        f"{millions(found['tokens'], 2)} tokens trained on"
+        f"{millions(found['parameters'])} parameters; "
+        f"{counted(found['steps'], 'step')} on {millions(found['tokens'], 2)} tokens"
     )
     runs = (
         f"{found['runs']} runs, {found['calibrated']} of them measured (the others take the same "
@@ -114,7 +115,7 @@ def _row(
 
 def _table(first: str, rows: list[tuple[str, ...]], took: bool) -> Table:
     columns = (first, "operations", "time", *(("took", "off by") if took else ()))
-    caption = "The plan" + (", beside what has run." if took else ".")
+    caption = "The plan, beside what has run." if took else ""
     return Table(columns, rows, caption, strong=[len(rows) - 1])
 
 

@@ -4,6 +4,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from brodmann.analysis.dissociation import clearly_learnt
+from brodmann.data.kinds import lower_is_better
 from brodmann.data.schema import read_settings
 from brodmann.errors import InputError
 from brodmann.files import read_json, read_log
@@ -42,6 +44,12 @@ class Record:
     def validation(self) -> dict[str, Any]:
         return dict(self.splits.get("validation", {}))
 
+    @property
+    def d_of_other_map(self) -> bool:
+        """Whether the heads were mapped again after dissociation was measured."""
+        found = self.dissociation
+        return found is not None and self.scores is not None and not found.is_of(self.scores)
+
     def entries(self, key: str) -> list[dict[str, Any]]:
         """Lines of the log that have this key."""
         return [entry for entry in self.log if key in entry]
@@ -76,7 +84,7 @@ def read_record(folder: Path) -> Record:
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(f"{folder / 'metrics.json'}: damaged ({error!r})") from None
     scores, dissociation = folder / "importance.json", folder / "dissociation.json"
-    return Record(
+    record = Record(
         name=folder.resolve().name,
         settings=settings,
         config_text=config.read_text(encoding="utf-8"),
@@ -94,6 +102,21 @@ def read_record(folder: Path) -> Record:
             if (folder / f"{name}.json").is_file()
         },
     )
+    _judge_again(record)
+    return record
+
+
+def _judge_again(record: Record) -> None:
+    """Clear tasks that older runs called hardly trained although their intervals say otherwise."""
+    for task, entry in record.splits.get("validation", {}).items():
+        ends, trivial = entry.get("interval"), entry.get("trivial")
+        if trivial is None or not clearly_learnt(
+            ends, trivial, lower=lower_is_better(entry["metric"])
+        ):
+            continue
+        entry.pop("undertrained", None)
+        if record.dissociation is not None:
+            record.dissociation.undertrained.pop(task, None)
 
 
 def _provenance(path: Path) -> dict[str, Any]:

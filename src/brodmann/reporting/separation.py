@@ -59,7 +59,9 @@ def headline(result: Dissociation, weak: Sequence[str]) -> str:
         return "Inverted: tasks suffer more from losing each other's heads than their own."
     p = exchange_p(result)
     if p is not None and p > SIGNIFICANT:
-        return "Not clear: the same heads, assigned to the tasks at random, separate them as well."
+        return (
+            "Not clear: assigning the same heads to tasks at random separates them about as well."
+        )
     if ends[0] >= DISTINCT:
         return "Strong specialization: on average, tasks depend on heads of their own."
     if ends[1] < DISTINCT:
@@ -150,8 +152,14 @@ def _pairs(result: Dissociation, weak: Sequence[str]) -> list[Reasoned]:
     )
     distinct = counts.pop(VERDICTS["double-distinct"], 0)
     double = counts.pop(VERDICTS["double"], 0) + distinct
-    what = f"{double} of {counted(len(words), 'pair')} of tasks show a double dissociation"
-    what += f", {distinct} of them a distinct one." if double else "."
+    show = "shows" if double == 1 else "show"
+    what = f"{double} of {counted(len(words), 'pair')} of tasks {show} a double dissociation"
+    if double == 1:
+        what += ", a distinct one." if distinct else ", but not a distinct one."
+    elif double:
+        what += f", {distinct} of them a distinct one."
+    else:
+        what += "."
     others = ", ".join(f"{number} {which}" for which, number in sorted(counts.items()))
     reason = "both tasks' intervals above zero; distinct: that of D above 10 %"
     return [(what, reason + (f". The others: {others}" if others else ""))]

@@ -118,7 +118,7 @@ def _check_start(config: Config, section: AdaptSection, model: Any, tasks: list[
     given = config.model.model_fields_set
     if given or config.specialize is not None:
         what = f"model.{min(given)}" if given else "specialize"
-        raise InputError(f"[adapt]: {what}: a new task uses the trained model")
+        raise InputError(f"[adapt] takes {what} from the trained model: remove it here")
     with_tasks(model, tasks, section)
 
 

@@ -95,7 +95,9 @@ def _bars(block: blocks.Bars) -> Drawn:
         both = "" if ends is None else f"[{plain(ends[0])}, {plain(ends[1])}]"
         remark = block.remarks[i] if block.remarks else ""
         table.add_row(escape(label), number, bar, escape(both), escape(remark))
-    yield from _captioned(table, f"{block.caption} Unit: {block.unit}.")
+    what, _, unit = block.unit.partition(", ")
+    shown = f"{what} is in {unit}." if unit else f"Unit: {what}."
+    yield from _captioned(table, f"{block.caption} {shown}")
 
 
 def _lines(block: blocks.Lines) -> Drawn:
@@ -142,7 +144,8 @@ def _atlas(block: blocks.Atlas) -> Drawn:
             yield Text(name, style="bold")
         yield Columns([_head_map(scores, task, block.alpha) for task in scores.tasks])
     yield Text(
-        f"head importance, layer 0 below, fuller is more; green: the top {percentage(block.alpha)}",
+        "Head importance: darker cells matter more, layer 0 is at the bottom; green marks the top "
+        f"{percentage(block.alpha)}",
         style="dim",
     )
 

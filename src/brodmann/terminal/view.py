@@ -24,7 +24,7 @@ from brodmann.reporting.sections import (
 )
 from brodmann.terminal.drawing import drawn_blocks
 from brodmann.terminal.live import LiveView
-from brodmann.text import counted, millions, parameters, percent, rates, time_left
+from brodmann.text import counted, duration, millions, parameters, percent, rates, time_left
 from brodmann.training.events import Event
 
 Facts = dict[str, Any]
@@ -151,13 +151,13 @@ class RunView:
     def _start(self, facts: Facts) -> None:
         self.close()
         counts = facts["parameters"]
-        self._path(
+        self._line(
             f"{parameters(counts)}, {millions(counts['trainable'])} trained; "
-            f"{facts['steps']:,} steps on {facts['device']} in {facts['precision']}, "
-            f"{facts['threads']} thread(s)"
+            f"{counted(facts['steps'], 'step')} on {facts['device']} in {facts['precision']}, "
+            f"{counted(facts['threads'], 'thread')}"
             + (f", {facts['world']} processes" if facts["world"] > 1 else "")
             + (", sharded" if facts["sharded"] else "")
-            + f"; {facts['epochs']} epochs, learning rate {rates(facts['rates'])}"
+            + f"; {counted(facts['epochs'], 'epoch')}, learning rate {rates(facts['rates'])}"
             + f"; texts are read as {facts['pooling']}"
         )
         for name, task in facts["tasks"].items():
@@ -202,7 +202,7 @@ class RunView:
         self.close()
         examples = sum(facts["examples"].values())
         self._line(
-            f"trained on {counted(examples, 'example')} in {facts['seconds']:.0f} s "
+            f"trained on {counted(examples, 'example')} in {duration(facts['seconds'])} "
             f"({examples / max(facts['seconds'], 1e-9):.0f} examples/s)"
         )
         for task in (task for task, count in facts["examples"].items() if not count):

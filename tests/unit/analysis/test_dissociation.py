@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import brodmann as bm
 from brodmann.analysis import dissociation_scores, finding, statistics, verdict
 from brodmann.analysis.dissociation import (
+    clearly_learnt,
     findings,
     heads_per_layer,
     overlap,
@@ -199,6 +200,18 @@ def test_hardly_learnt_tasks_are_marked() -> None:
         "training loss 0.686 is near the 0.693 of guessing"
     )
     assert undertrained(0.725, 0.5, 0.686, None) is None
+    assert undertrained(0.728, 0.5, 0.686, 0.693, learnt=True) is None
+    assert undertrained(0.0, 0.0) == (
+        "its score, 0.0 %, is no better than answering without reading the text (0.0 %)"
+    )
+
+
+def test_an_interval_clearly_above_the_trivial_score_means_learnt() -> None:
+    assert clearly_learnt([0.687, 0.765], 0.5)
+    assert not clearly_learnt([0.57, 0.84], 0.5)  # 40 examples: a lucky score looks like this
+    assert not clearly_learnt(None, 0.5) and not clearly_learnt([1.0, 1.0], 1.0)
+    assert clearly_learnt([0.3, 0.5], 1.0, lower=True)
+    assert not clearly_learnt([0.3, 0.9], 1.0, lower=True)
 
 
 def test_the_choice_of_heads_is_exact_and_ties_go_by_place() -> None:

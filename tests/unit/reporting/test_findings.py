@@ -1,5 +1,6 @@
 """The answer comes from stored numbers by stated rules."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -61,7 +62,7 @@ def test_no_single_arm_says_nothing_about_sharing() -> None:
     [
         (0.2, (0.1, 0.3), 0.01, "Strong specialization: on average, tasks depend on heads of"),
         (0.2, (0.1, 0.3), None, "Strong specialization: on average, tasks depend on heads of"),
-        (0.2, (0.1, 0.3), 0.1, "Not clear: the same heads, assigned to the tasks at random,"),
+        (0.2, (0.1, 0.3), 0.1, "Not clear: assigning the same heads to tasks at random"),
         (0.05, (0.01, 0.09), 0.01, "Weak specialization: on average, tasks depend a little"),
         (0.2, (0.05, 0.3), 0.01, "Tasks depend on heads of their own; how strongly is not clear"),
         (0.069, (-0.095, 0.226), 0.01, "Not clear at this size: the interval of D includes zero."),
@@ -126,7 +127,7 @@ def test_pairs_are_counted_by_their_intervals(tmp_path: Path) -> None:
     result.intervals["pairwise"] = [[None, high, wide], [high, None, wide], [wide, wide, None]]
     result.intervals["pairs"] = [[None, high, high], [high, None, high], [high, high, None]]
     assert separation(result)[2] == (
-        "1 of 3 pairs of tasks show a double dissociation, 1 of them a distinct one.",
+        "1 of 3 pairs of tasks shows a double dissociation, a distinct one.",
         "both tasks' intervals above zero; distinct: that of D above 10 %. The others: "
         "2 not clear at this size",
     )
@@ -155,6 +156,20 @@ def test_a_loss_near_that_of_guessing_is_hardly_trained(tmp_path: Path) -> None:
     words = "Train longer (training.epochs), raise training.learning_rate, or check the labels: "
     assert steps[f"{words}a is hardly trained."] == f"a: {reason}"
     assert not any(word in what for what in steps for word in ("Prune", "specialize", "shares"))
+
+
+def test_a_clear_score_is_not_called_hardly_trained_whatever_its_loss(tmp_path: Path) -> None:
+    write_run(tmp_path / "run", ["a", "b"])
+    path = tmp_path / "run" / "metrics.json"
+    document = json.loads(path.read_text("utf-8"))
+    reason = "training loss 0.686 is near the 0.693 of guessing"
+    entry = {"score": 0.728, "interval": [0.687, 0.765], "undertrained": reason}
+    document["splits"]["validation"]["a"] |= entry
+    path.write_text(json.dumps(document), "utf-8")
+    path = tmp_path / "run" / "dissociation.json"
+    document = json.loads(path.read_text("utf-8"))
+    path.write_text(json.dumps({**document, "undertrained": {"a": reason}}), "utf-8")
+    assert "a" not in unlearnt_tasks(read_record(tmp_path / "run"))
 
 
 def test_what_is_learnt_by_heart_needs_data_and_no_training(tmp_path: Path) -> None:
@@ -241,6 +256,13 @@ def test_every_next_step_has_its_measurement(tmp_path: Path) -> None:
         if "evaluation" in entry:
             entry["scores"]["a"]["accuracy"] = 1 - entry["step"] / 100
     assert "Give a more weight" in steps()
+    reasons = dict(next_steps(Study("s", [run])))
+    advice = "Give a more weight (training.sampling, or a task's weight)."
+    assert reasons[advice] == "a ended more than 2 points below its best evaluation"
+    both = run.provenance["data"]
+    run.provenance["data"] = {"a": both["a"]}
+    assert "Train fewer epochs or at a lower rate" in steps() and "more weight" not in steps()
+    run.provenance["data"] = both
     assert run.dissociation is not None
     run.dissociation.overlap = [[1.0, 0.8], [0.8, 1.0]]
     run.dissociation.intervals["mean"] = [0.01, 0.12]  # may be strong already
@@ -330,3 +352,44 @@ def test_a_task_that_learnt_nothing_gets_advice(tmp_path: Path) -> None:
     assert sum("names" in what for what, _ in steps) == 1  # once, not in two ways
     record.splits["validation"]["names"]["score"] = 0.9
     assert not any(what.startswith(words) for what, _ in next_steps(Study("s", [record])))
+
+
+@pytest.mark.parametrize(
+    ("scores", "words"),
+    [
+        ((0.7, 0.8), "2 runs; the highest average score is 80.0 % (b)."),
+        ((0.8, 0.8), "2 runs."),  # a tie has no winner
+        ((0.4, 0.5), "2 runs."),  # both at chance
+    ],
+)
+def test_a_grid_names_a_highest_score_only_if_there_is_one(
+    scores: tuple[float, float], words: str
+) -> None:
+    from brodmann.reporting.sections.sweep import section as sweep
+
+    cells = [
+        {
+            "state": "done",
+            "label": label,
+            "varied": {"tasks": ["t"], "seed": 0, "training.epochs": place + 1},
+            "splits": {"validation": {"t": {"metric": "accuracy", "score": s, "trivial": 0.5}}},
+        }
+        for place, (label, s) in enumerate(zip("ab", scores, strict=True))
+    ]
+    found = sweep(Study("s", [], grid={"cells": cells, "over_seeds": {}}))
+    assert found is not None
+    lead, curve, *_ = found.blocks
+    assert lead.text == words  # type: ignore[union-attr]
+    assert curve.caption == "Average score over training.epochs."  # type: ignore[union-attr]
+
+
+def test_no_difference_is_not_called_an_indication() -> None:
+    comparison = compared("multi")
+    comparison["arms"]["single"]["against"]["per_task"]["a"] = {
+        "difference": 0.0,
+        "interval": [0.0, 0.0],
+    }
+    told = dict(sharing(Study("s", [], comparison)))
+    assert told["a: no clear difference"] == (
+        "no difference measured over 1 seed; more seeds may show one"
+    )

@@ -63,8 +63,8 @@ def test_d_has_its_interval_its_redraws_and_its_test(tmp_path: Path) -> None:
     lines = lines_of(summary(result))
     assert lines[lines.index("How certain is D?") + 1 :] == [
         "D = 6.9 % [-9.5, 22.6]  95 % interval over validation examples and importance examples",
-        "Other importance examples move D by 3.1 points (one sd)  5 redraws, which keep 85 % of "
-        "the chosen heads",
+        "Drawing other examples for the map changes D by 3.1 points (one sd)  5 redraws, "
+        "which keep 85 % of the chosen heads",
         "p = 0.150 against the same heads, assigned to the tasks at random  95 % of 20 "
         "assignments give at most 12.0 %",
         "",
@@ -106,6 +106,16 @@ def test_hardly_trained_tasks_are_called_so(tmp_path: Path) -> None:
         "note: b is hardly trained, its D means little: training loss 0.686 is near the 0.693 of "
         "guessing"
     )
+
+
+def test_a_task_without_d_is_not_said_to_have_one(tmp_path: Path) -> None:
+    result = a_result(tmp_path)
+    result.undertrained = {"b": "its score, 0.0 %, is no better than answering without reading"}
+    result.undefined = {"b": "its base score is 0, so a ratio to it means nothing"}
+    notes = [line for line in lines_of(summary(result)) if line.startswith("note: b")]
+    assert notes == [
+        "note: b has no D: its base score is 0, so a ratio to it means nothing (b is hardly trained)"
+    ]
 
 
 def test_encoders_of_their_own_are_compared_by_places_only(tmp_path: Path) -> None:

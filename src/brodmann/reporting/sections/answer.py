@@ -86,7 +86,7 @@ def score_table(
                     cells = (*_cells(more)[:2], "", "", "", "")
                     rows.append(("", *(("",) if several else ()), *cells))
     columns = ("task", *(("split",) if several else ()), "metric", "score (%)")
-    columns += ("95 % interval (%)", "without reading (%)", "gain (points)", "judged")
+    columns += ("95 % interval (%)", "without reading (%)", "gain (points)", "examples")
     caption = (
         f"Scores{of}. “Without reading” is the best answer that ignores the text. The interval is "
         "over examples (accuracy and exact match: Wilson's; others: bootstrap); another seed would "

@@ -20,6 +20,8 @@ def section(study: Study) -> Section | None:
         return None
     (first, result), *others = measured
     blocks = views(result, unlearnt_tasks(first))
+    if first.d_of_other_map:
+        blocks.insert(0, Words("Measured on an earlier map of heads than the atlas.", "caution"))
     for run, result in others:
         blocks.append(Fold(f"The same for {run.name}", views(result, unlearnt_tasks(run))))
     title = "Dissociation" if not others else f"Dissociation: {first.name}"
@@ -81,10 +83,13 @@ def cautions(result: Dissociation) -> list[str]:
         found.append(
             "every task has its own encoder here: heads are compared by their positions only"
         )
-    found += [f"{name} has no D: {reason}" for name, reason in result.undefined.items()]
+    for name, reason in result.undefined.items():
+        also = f" ({name} is {HARDLY})" if name in result.undertrained else ""
+        found.append(f"{name} has no D: {reason}{also}")
     found += [
         f"{name} is {HARDLY}, its D means little: {reason}"
         for name, reason in result.undertrained.items()
+        if name not in result.undefined
     ]
     return found
 
@@ -165,7 +170,7 @@ def certainty(result: Dissociation) -> list[tuple[str, str]]:
     if result.redrawn is not None:
         spread, redraws = result.redrawn["spread"]["mean"], result.redrawn["redraws"]
         kept = percent(float(np.mean(result.redrawn["kept"])), 0)
-        words = f"Other importance examples move D by {percent(spread)} points (one sd)"
+        words = f"Drawing other examples for the map changes D by {percent(spread)} points (one sd)"
         items.append((words, f"{redraws} redraws, which keep {kept} % of the chosen heads"))
     if result.null is not None and result.null["p"] is not None:
         null = result.null

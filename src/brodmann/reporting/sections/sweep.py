@@ -4,6 +4,7 @@ from statistics import mean, stdev
 from typing import Any
 
 from brodmann.analysis.dissociation import findings
+from brodmann.data.kinds import lower_is_better
 from brodmann.reporting.blocks import Bars, Block, Items, Lines, Section, Table, Words
 from brodmann.reporting.record import Study
 from brodmann.results import mean_dissociation
@@ -21,6 +22,7 @@ from brodmann.text import (
     setting,
 )
 
+BAND = "; band: one standard deviation over seeds."
 DECADES = 100  # ratio of the largest to the smallest value from which an axis is logarithmic
 
 
@@ -32,7 +34,7 @@ def section(study: Study) -> Section | None:
     for key in numeric_keys(cells):
         for what, title in (("score", "Average score"), ("D", "Dissociation D")):
             if series := curve(cells, key, what):
-                text = f"{title} over {key}; band: one standard deviation over seeds."
+                text = f"{title} over {key}" + (BAND if _several_seeds(cells) else ".")
                 values = [point[0] for line in series.values() for point in line]
                 rate = is_rate(key, values)
                 blocks.append(Lines(series, key, f"{title} (%)", text, log_x=rate))
@@ -93,8 +95,26 @@ def _lead(every: list[dict[str, Any]], cells: list[dict[str, Any]]) -> str:
     same = len({tuple(cell["varied"].get("tasks", ())) for cell in cells}) == 1
     if len(scored) > 1 and same:  # averages over different tasks cannot be compared
         value, best = max(scored, key=lambda pair: pair[0])
-        words += f"; the highest average score is {percent(value)} % ({best['label']})"
+        highest = [cell for other, cell in scored if percent(other) == percent(value)]
+        if len(highest) == 1 and not _at_chance(best):
+            words += f"; the highest average score is {percent(value)} % ({best['label']})"
     return words + "."
+
+
+def _at_chance(cell: dict[str, Any]) -> bool:
+    """Whether no task of a run scores better than an answer without reading."""
+    entries = cell.get("splits", {}).get("validation", {}).values()
+    known = [entry for entry in entries if entry.get("trivial") is not None]
+    return bool(known) and all(
+        (entry["score"] >= entry["trivial"])
+        if lower_is_better(entry["metric"])
+        else (entry["score"] <= entry["trivial"])
+        for entry in known
+    )
+
+
+def _several_seeds(cells: list[dict[str, Any]]) -> bool:
+    return len({cell["varied"].get("seed") for cell in cells}) > 1
 
 
 def _around(value: list[float | None]) -> list[float] | None:

@@ -68,6 +68,8 @@ def measured(
     check_methods(config)
     report("stage", {"text": "reading tasks"})
     tasks = tasks_of(config, base, cache)
+    for text in dict.fromkeys(note for task in tasks for note in task.notes):
+        report("note", {"text": text})
     report("stage", {"text": f"loading {config.model.backbone}"})
     return plan_of_run(config, build_model(config, tasks), tasks, report, heads=heads)
 
