@@ -215,8 +215,8 @@ def test_a_folder_of_another_run(tmp_path: Path, command: Command) -> None:
     code, _, err = command("run", config, "--set", "name=s")
     assert (code, err) == (
         2,
-        f"brodmann: {other} already holds other files (thesis.doc) and is not a run: choose another "
-        "name or output\n",
+        f"brodmann: {other} already holds other files (thesis.doc) and is not a run: choose "
+        "another name or output\n",
     )
     assert [path.name for path in other.iterdir()] == ["thesis.doc"]
 

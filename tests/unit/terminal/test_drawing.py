@@ -114,7 +114,8 @@ def test_a_task_without_d_is_not_said_to_have_one(tmp_path: Path) -> None:
     result.undefined = {"b": "its base score is 0, so a ratio to it means nothing"}
     notes = [line for line in lines_of(summary(result)) if line.startswith("note: b")]
     assert notes == [
-        "note: b has no D: its base score is 0, so a ratio to it means nothing (b is hardly trained)"
+        "note: b has no D: its base score is 0, so a ratio to it means nothing "
+        "(b is hardly trained)"
     ]
 
 
