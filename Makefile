@@ -32,8 +32,9 @@ browser:
 	    DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends chromium; } || \
 	  echo 'no chromium, and it cannot be installed here: the browser tests will not run' >&2
 
+# Workers and the processes that tests start would compile every module again if none were kept.
 test: $(STAMP) browser  ## quick tests, all cores
-	$(BIN)/pytest -q -n 2 --dist worksteal -m 'not slow and not realdata'
+	env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest -q -n 2 --dist worksteal -m 'not slow and not realdata'
 
 test-slow: $(STAMP)  ## the tests that train real weights
 	$(BIN)/pytest -q -m 'slow and not realdata'

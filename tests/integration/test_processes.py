@@ -19,7 +19,7 @@ Command = Callable[..., tuple[int, str, str]]
 KEEP = ("--set", "keep_checkpoints=true")
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_killed_run_resumed_gives_the_same_bits(tmp_path: Path, command: Command) -> None:
     training = 'batch_size = 8\nprecision = "bf16"\ncheckpoint_every = 7\nsampling = "annealed"'
     training += "\nmax_steps = 50"
