@@ -47,12 +47,7 @@ def adapt(
     one_process("adapt")
     check_methods(config, "adapt")
     model = trained_model(section.start)
-    report("stage", {"text": "reading tasks"})
-    cache = cache or TaskCache()
-    with cache.keeping_tables():  # old and new tasks may be in the same files
-        tasks = tasks_of(config, base, cache)
-        report("tasks", {"tasks": tasks})
-        old = _old_tasks(Path(section.start), model, report, cache) if section.train else []
+    tasks, old = _read(config, base, model, report, cache or TaskCache())
     fingerprint = weights_digest(model.state_dict())
     _check_start(config, section, model, tasks)
     shares = _shares(section, tasks, config.data_seed)
@@ -95,6 +90,20 @@ def adapt(
             keep(old=_before_and_after(model, trained_model(str(folder)), old, config))
         report("adapted", {"result": result})
     return result
+
+
+def _read(
+    config: Config, base: Path, model: Any, report: Report, cache: TaskCache
+) -> tuple[list[Task], list[Task]]:
+    """New and old tasks; a file that both read is read once. Old ones are needed for training."""
+    assert config.adapt is not None
+    report("stage", {"text": "reading tasks"})
+    with cache.keeping_tables():
+        tasks = tasks_of(config, base, cache)
+        report("tasks", {"tasks": tasks})
+        start = Path(config.adapt.start)
+        old = _old_tasks(start, model, report, cache) if config.adapt.train else []
+    return tasks, old
 
 
 def _shares(section: AdaptSection, tasks: list[Task], seed: int) -> dict[float, list[Task]]:
