@@ -14,6 +14,7 @@ from brodmann.errors import InputError, did_you_mean
 from brodmann.files import Array, read_json, write_json
 
 Head = tuple[int, int]  # (layer, head), counted from 0
+USUAL_ALPHA = 0.3  # default share of the heads to choose, remove or show
 PARTS = 10  # of the examples that importance is summed over, so that they can be redrawn
 
 
@@ -36,7 +37,7 @@ def share_of(alpha: float, count: int) -> int:
 def _check_order(method: str, alpha: Any, task: Any) -> None:
     """Reject swapped arguments: the task is optional and comes second."""
     if isinstance(alpha, str) and not isinstance(task, str):
-        share = 0.3 if task is None else task
+        share = USUAL_ALPHA if task is None else task
         raise InputError(
             f"{method}({alpha!r}{'' if task is None else f', {task!r}'}): expected the share of "
             f"heads first, then the task: {method}({share!r}, {alpha!r})"

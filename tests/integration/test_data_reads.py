@@ -114,6 +114,34 @@ def test_pair_trainings_with_a_limit_read_a_file_once(
     assert reads == {"own.jsonl": 1}
 
 
+ADAPTED = """
+name = "adapted"
+output = "runs"
+data_dir = "."
+tasks = [{ name = "parity", kind = "classification", data = "own.jsonl", label = "theme" }]
+[training]
+epochs = 1
+batch_size = 16
+[adapt]
+start = "runs/many"
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "study"),
+    [("adapt", ""), ("grid", "[grid]\nheads = false\nvary = { seed = [0, 1] }")],
+)
+def test_adaptations_read_a_file_of_old_and_new_tasks_once(
+    name: str, study: str, reads: Counter[str], command: Command
+) -> None:
+    assert command("train", configured(""))[0] == 0
+    reads.clear()
+    Path("new.toml").write_text(f"{ADAPTED}{study}\n", encoding="utf-8")
+    code, _, err = command(name, "new.toml")
+    assert (code, err) == (0, "")
+    assert reads == {"own.jsonl": 1}
+
+
 @pytest.mark.parametrize(
     ("recipe", "changes"),
     [

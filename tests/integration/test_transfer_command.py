@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 import brodmann as bm
+from brodmann.config import load_config
+from brodmann.studies.transfer import start_of
 
 Command = Callable[..., tuple[int, str, str]]
 CONFIG = """
@@ -127,3 +129,20 @@ def test_a_plan_and_then_what_it_took(config: Path, tmp_path: Path, command: Com
     code, out, _ = command("plan", config, "--set", "transfer.epochs=9", "--json")
     other = json.loads(out)  # of other settings: made anew
     assert other["tokens"]["training"] == pytest.approx(4.5 * plan["tokens"]["training"])
+
+
+def test_a_bare_backbone_is_read_as_the_model_table_says(config: Path, command: Command) -> None:
+    tasks = bm.load_tasks([{"use": "builtin/topic", "limit": {"train": 8, "validation": 8}}])
+    usual = load_config(config)[0]
+    for pooling in ("mean", "first"):
+        settings = load_config(config, [f"model.pooling={pooling}"])[0]
+        start = start_of("builtin:tiny", tasks, settings)
+        assert start.settings.pooling == pooling
+        assert start.for_tasks(tasks).settings.pooling == pooling
+    assert start_of("builtin:tiny", tasks, usual).settings.pooling != "mean"
+    quick = ("--set", "transfer.examples=[4]", "--set", "transfer.shares=[]")
+    quick += ("--set", "transfer.seeds=1", "--set", "transfer.epochs=1")
+    code, out, _ = command("transfer", config, *quick, "--json")
+    assert code == 0 and "pooling" not in json.loads(out)["settings"]
+    code, _, err = command("transfer", config, *quick, "--set", "model.pooling=mean")
+    assert code == 2 and "was measured from other models, data or settings" in err

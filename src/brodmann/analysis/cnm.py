@@ -35,12 +35,13 @@ def voxel_scores(
 ) -> Array:
     """(voxel,): mean correlation over the folds in which a voxel was chosen; nan if it never was.
 
-    A voxel that does not vary has no correlation, so it is nan, too.
+    A voxel that does not vary has no correlation, so its score is nan as well.
     """
     x, y = np.asarray(representations, float), np.asarray(voxels, float)
     if x.ndim != 2 or y.ndim != 2 or len(x) != len(y):
         raise InputError(
-            f"cnm: representations {x.shape} and voxels {y.shape} are of different sentences"
+            f"cnm: representations {x.shape} and voxels {y.shape} have different numbers of "
+            "sentences"
         )
     if not 2 <= folds <= len(x) // 4:
         raise InputError(f"cnm: {folds} folds of {len(x)} sentences: expected 2 to {len(x) // 4}")
@@ -71,20 +72,20 @@ def voxel_scores(
 
 
 def cnm(scores_a: Array, scores_b: Array) -> float:
-    """Correlation of two tasks' voxel scores, over the voxels that both have."""
+    """Correlation of two tasks' voxel scores, over the voxels that both tasks scored."""
     a, b = np.asarray(scores_a, float), np.asarray(scores_b, float)
     both = np.isfinite(a) & np.isfinite(b)
     if a.shape != b.shape or both.sum() < 3:
         raise InputError("cnm: expected scores of the same voxels, at least three defined in both")
     if np.ptp(a[both]) == 0 or np.ptp(b[both]) == 0:
-        raise InputError("cnm: all voxels score alike: no correlation is defined")
+        raise InputError("cnm: all voxels have the same score, so the correlation is undefined")
     return float(np.corrcoef(a[both], b[both])[0, 1])
 
 
 def cnm_matrix(
     representations: Sequence[Array], voxels: Mapping[str, Array], seed: int = 0
 ) -> Array:
-    """(task, task) mean over participants."""
+    """Mean CNM over participants, (task, task)."""
     total = np.zeros((len(representations), len(representations)))
     for matrix in voxels.values():
         scores = [voxel_scores(one, matrix, seed=seed) for one in representations]
@@ -138,7 +139,8 @@ def read_sentences(folder: str | Path) -> list[str]:
 
 
 def participants(folder: str | Path) -> dict[str, Path]:
-    """File by participant: a sub-folder each with one of the published files, or a file each."""
+    """File by participant: one subfolder per participant with a published file, or one file per
+    participant."""
     place = Path(folder)
     inside = {
         path.parent.name: path

@@ -28,11 +28,11 @@ USUAL_REDRAWS = 5  # the default
 
 
 def redrawn(scores: HeadScores, count: int, seed: int) -> list[HeadScores]:
-    """Importance as `count` other draws of the examples might have given it."""
+    """Importance recomputed from `count` resamples of the examples."""
     if scores.part_sums is None or scores.part_counts is None:
         raise InputError(
             "redraws: the scores have no sums over parts of the examples: measure importance "
-            "again, by another estimator than 'iterative'"
+            "again, with an estimator other than 'iterative'"
         )
     generator = np.random.default_rng(seed)
     found = []
@@ -82,12 +82,12 @@ def redrawn_dissociation(
 
 
 def _columns(values: Any) -> Array:
-    """An array with nan for None."""
+    """Convert None to nan."""
     return np.array(values, dtype=float)
 
 
 def _plain(values: Any) -> Any:
-    """Lists with None for nan."""
+    """Convert nan to None."""
     shown = np.asarray(values, dtype=object)
     shown[np.isnan(np.asarray(values, dtype=float))] = None
     return shown.tolist()

@@ -223,7 +223,7 @@ def plan(
         str | None, typer.Option(help="for a recipe: paper (counted without data) or mini")
     ] = None,
     data_dir: Annotated[
-        Path | None, typer.Option(help="for a recipe: datasets to time some steps on here")
+        Path | None, typer.Option(help="recipe: folder of datasets on which to time a few steps")
     ] = None,
     output: Annotated[
         Path | None, typer.Option(help="for a recipe: folder of its runs (default: runs)")
@@ -231,7 +231,7 @@ def plan(
     overrides: Overrides = None,
     as_json: Json = False,
 ) -> None:
-    """Estimate steps, tokens, operations, memory and hours; after a run, add what it took.
+    """Estimate steps, tokens, operations, memory and hours; after a run, also show what it took.
 
     Example: brodmann plan study.toml; brodmann plan spec-table3 --scale paper --speed 1e14
     """

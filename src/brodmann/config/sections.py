@@ -4,12 +4,13 @@ The settings of methods are declared beside the methods. A table that mixes both
 method's settings; Python lists the last base's keys first.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import ConfigDict, Field, field_validator
 
 from brodmann.data.schema import PositiveFloat, PositiveInt, PositiveShare, Section, Seed, Share
 from brodmann.models.model_settings import USUAL_HEAD, USUAL_START, NewHead
+from brodmann.results import USUAL_ALPHA
 from brodmann.training.meta.meta_settings import Meta
 from brodmann.training.method_settings import DistillationSettings
 
@@ -26,6 +27,7 @@ Arm = Literal[
     "off_least_tuned",
     "off_least_ticket_share",
 ]
+OtherStart = Literal["pretrained", "multitask"]  # what meta-training is compared with
 
 
 def _check_distinct(values: list[Any]) -> None:
@@ -37,10 +39,12 @@ class OffSection(Section):
     """[off]: heads switched off before the first step, chosen by the map of a trained run."""
 
     by: str = Field(description="run folder with a map of heads")
-    order: Literal["least", "random"] = Field(
+    order: Literal["least", "random"] = Field(  # `brodmann prune` also takes "top"
         "least", description="which heads: the least important, or random ones"
     )
-    alpha: Share = Field(0.3, description="share of the heads, by all tasks' importance together")
+    alpha: Share = Field(
+        USUAL_ALPHA, description="share of the heads, by all tasks' importance together"
+    )
     start: bool = Field(
         True, description="start from that run's weights; false: the pretrained ones"
     )
@@ -123,8 +127,8 @@ class MetaSection(Meta, UnseenTasks):
     off_before: Literal["testing", "training"] = Field(
         "testing", description="when these heads are switched off"
     )
-    against: list[Literal["pretrained", "multitask"]] = Field(
-        ["pretrained", "multitask"],
+    against: list[OtherStart] = Field(
+        list(get_args(OtherStart)),
         description="starting models to compare the meta-trained one with",
     )
     seeds: PositiveInt = Field(3, description="number of meta-trainings")

@@ -113,9 +113,9 @@ def _check_kind(task: TaskDescription, where: str) -> None:
     _check_metrics(task, KINDS[task.kind].METRICS, where)
     for key, kind in (("tag_scheme", "tokens"), ("answer_rules", "span")):
         if getattr(task, key) is not None and task.kind != kind:
-            raise InputError(f"{where}: {key}: only for the kind '{kind}'")
+            raise InputError(f"{where}: {key}: is allowed only for the kind '{kind}'")
     if task.class_weights is not None and not KINDS[task.kind].WEIGHTED_CLASSES:
-        raise InputError(f"{where}: class_weights: not possible for the kind '{task.kind}'")
+        raise InputError(f"{where}: class_weights are not supported for the kind '{task.kind}'")
 
 
 def _check_columns(task: TaskDescription, kind: Kind, where: str) -> None:
@@ -147,7 +147,7 @@ def _check_metrics(task: TaskDescription, known: Mapping[str, Metric], where: st
 
 
 def _check_sources(task: TaskDescription, where: str) -> None:
-    """Check that the description says where its rows are, once and in one way."""
+    """Check that the description names exactly one source of rows."""
     given = [key for key in ("data", "hub", *SPLITS) if getattr(task, key) is not None]
     for key in given:
         if isinstance(getattr(task, key), str) and not getattr(task, key).strip():
@@ -164,6 +164,6 @@ def _check_sources(task: TaskDescription, where: str) -> None:
         others = ("use", "splits", "shape", *HUB_KEYS[1:])
         given = [key for key in ("pair_of", *others, *given) if getattr(task, key) is not None]
     if ({"data", "hub", "pair_of"} & set(given)) and len(given) > 1:
-        raise InputError(f"{where}: {' and '.join(given)} exclude each other")
+        raise InputError(f"{where}: {' and '.join(given)} cannot be combined")
     if len(given) > 1 and "train" not in given:
-        raise InputError(f"{where}: {' and '.join(given)} but no 'train'")
+        raise InputError(f"{where}: {' and '.join(given)} are given without 'train'")

@@ -12,12 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from brodmann.data.tasks import Example, TaskSpec, label_name
+from brodmann.data.tasks import TEXT_COLUMNS, Example, TaskSpec, label_name
 from brodmann.errors import InputError
 from brodmann.files import Array
 from brodmann.text import short
 
-INPUTS = ("text", "text_pair", "question", "context", "choices", "tokens")  # what a model reads
 FEW = 10  # examples: fewer are a trial, not worth a note
 SHARED, SHARED_SHARE = 3, 0.01  # examples of a split that are also in train, and their share
 WHOLE_NUMBERS, DECIMALS = 20, 5  # numeric labels: with more values they are not classes
@@ -220,7 +219,7 @@ CHECKS: tuple[Callable[[TaskSpec, Splits], list[str]], ...] = (
 
 def _input(example: Example) -> Any:
     """The inputs of an example, for comparison with others."""
-    values = [example[role] for role in INPUTS if role in example]
+    values = [example[role] for role in TEXT_COLUMNS if role in example]
     return tuple(tuple(value) if isinstance(value, list) else value for value in values)
 
 
@@ -246,7 +245,7 @@ def _is_number(name: str) -> bool:
 
 
 def _columns(spec: TaskSpec, *roles: str) -> str:
-    names = [spec.columns[role] for role in roles or INPUTS if role in spec.columns]
+    names = [spec.columns[role] for role in roles or TEXT_COLUMNS if role in spec.columns]
     single = [
         name for column in names for name in ([column] if isinstance(column, str) else column)
     ]

@@ -13,6 +13,7 @@ from brodmann.files import digest
 
 Example = dict[str, Any]
 LONGEST_NUMBER = 100  # digits; longer ones are names
+TEXT_COLUMNS = ("text", "text_pair", "question", "context", "tokens", "choices")  # a model reads
 
 
 @dataclass(frozen=True)

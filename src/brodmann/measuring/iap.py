@@ -30,6 +30,7 @@ from brodmann.measuring.batch_outcomes import BatchOutcomes, RowScores, batch_ta
 from brodmann.measuring.dissociation_intervals import dissociation_intervals
 from brodmann.measuring.head_outcomes import HeadOutcomes, Named, Progress, TaskOutcomes
 from brodmann.measuring.measuring_settings import DissociationSettings
+from brodmann.models.model_settings import EVALUATION_BATCH
 from brodmann.results import Dissociation, Head, HeadScores, share_of
 
 USUAL = DissociationSettings()
@@ -49,7 +50,7 @@ def dissociation(
     exchanges: int | None = USUAL.exchanges,
     split: str = "validation",
     seed: int = 0,
-    batch_size: int = 64,
+    batch_size: int = EVALUATION_BATCH,
     precision: str = "float32",
     progress: Progress | None = None,
     outcomes_file: str | Path | None = None,

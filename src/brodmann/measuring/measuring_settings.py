@@ -10,6 +10,7 @@ from pydantic import Field, field_validator
 
 from brodmann.data.schema import PositiveInt, PositiveShare, Settings
 from brodmann.models.model_settings import Granularity
+from brodmann.results import USUAL_ALPHA
 
 Estimator = Literal["gradient", "leave_one_out", "integrated_gradients", "iterative"]
 Draws = Annotated[int, Field(ge=0, le=10_000)]  # each reads every example once more
@@ -35,7 +36,9 @@ class ImportanceSettings(Settings):
 class DissociationSettings(Settings):
     """[dissociation]: scores with heads switched off."""
 
-    alpha: PositiveShare = Field(default=0.3, description="share of the heads to switch off")
+    alpha: PositiveShare = Field(
+        default=USUAL_ALPHA, description="share of the heads to switch off"
+    )
     curve: list[PositiveShare] = Field(
         default_factory=list, description="further shares to measure, for a curve"
     )

@@ -8,7 +8,7 @@ import copy
 from brodmann.data.tasks import Task
 from brodmann.errors import InputError
 from brodmann.models.evaluation import evaluate
-from brodmann.models.model_settings import STARTS, USUAL_HEAD
+from brodmann.models.model_settings import EVALUATION_BATCH, STARTS, USUAL_HEAD
 from brodmann.models.multitask import MultiTaskModel
 
 
@@ -18,7 +18,7 @@ def zero_shot(
     *,
     head: str = USUAL_HEAD,
     split: str = "validation",
-    batch_size: int = 64,
+    batch_size: int = EVALUATION_BATCH,
 ) -> dict[str, dict[str, float]]:
     """Scores of `task`, which the model has not seen, by start; the model is not changed.
 

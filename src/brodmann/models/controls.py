@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from brodmann.data.tasks import Task
 from brodmann.models.encoders.task_context import exchanged_tasks
 from brodmann.models.evaluation import Evaluation, Progress, evaluate
+from brodmann.models.model_settings import EVALUATION_BATCH
 from brodmann.models.multitask import MultiTaskModel
 
 ROTATIONS = 3
@@ -39,7 +40,7 @@ def evaluate_exchanged(
     tasks: Sequence[Task],
     *,
     split: str = "validation",
-    batch_size: int = 64,
+    batch_size: int = EVALUATION_BATCH,
     precision: str = "float32",
     progress: Progress | None = None,
 ) -> list[dict[str, Evaluation]]:

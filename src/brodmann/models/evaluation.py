@@ -17,6 +17,7 @@ from brodmann.data.tasks import Example, Task
 from brodmann.errors import InputError, did_you_mean
 from brodmann.files import Array
 from brodmann.models.backbone.precision import autocast
+from brodmann.models.model_settings import EVALUATION_BATCH
 from brodmann.models.multitask import MultiTaskModel
 
 Progress = Callable[[int], None]  # called with the number of items just read
@@ -37,7 +38,7 @@ def evaluate(
     tasks: Sequence[Task],
     *,
     split: str = "validation",
-    batch_size: int = 64,
+    batch_size: int = EVALUATION_BATCH,
     precision: str = "float32",
     encoded: Mapping[str, Encoded] | None = None,
     progress: Progress | None = None,
@@ -71,7 +72,7 @@ def evaluate_task(
     encoded: Encoded,
     examples: Sequence[Example],
     *,
-    batch_size: int = 64,
+    batch_size: int = EVALUATION_BATCH,
     precision: str = "float32",
     progress: Progress | None = None,
 ) -> Evaluation:
@@ -119,7 +120,7 @@ def item_outputs(
     task: str,
     encoded: Encoded,
     *,
-    batch_size: int = 64,
+    batch_size: int = EVALUATION_BATCH,
     precision: str = "float32",
     progress: Progress | None = None,
 ) -> list[Array]:

@@ -10,6 +10,7 @@ from brodmann.files import Array
 from brodmann.models.backbone.anatomy import layers_of
 from brodmann.models.evaluation import evaluating, unlabelled
 from brodmann.models.heads.probes import drawn
+from brodmann.models.model_settings import EVALUATION_BATCH
 from brodmann.models.multitask import MultiTaskModel
 from brodmann.models.representations import mean_over_tokens
 
@@ -21,7 +22,7 @@ def first_layer_inputs(
     *,
     split: str = "train",
     examples: int | None = 1000,
-    batch_size: int = 64,
+    batch_size: int = EVALUATION_BATCH,
     seed: int = 0,
 ) -> Array:
     """(row, size): mean over the real tokens of every row, for sampled examples of the task."""

@@ -12,6 +12,7 @@ from pydantic import Field
 from brodmann.data.schema import Settings, Share
 
 SHORTEST = 8  # tokens: the special ones and a few words
+EVALUATION_BATCH = 64  # default number of items per batch where nothing is trained
 OWN = "own"  # a resolved pooling: that of the family's own head
 
 Attention = Literal["eager", "sdpa", "flash_attention_2", "flex_attention"]

@@ -11,12 +11,13 @@ from brodmann.data.encoding import one_row_an_example
 from brodmann.errors import InputError
 from brodmann.files import Array
 from brodmann.models.evaluation import evaluating, unlabelled
+from brodmann.models.model_settings import EVALUATION_BATCH
 from brodmann.models.multitask import MultiTaskModel
 
 
 @torch.inference_mode()
 def sentence_representations(
-    model: MultiTaskModel, task: str, texts: Sequence[str], *, batch_size: int = 64
+    model: MultiTaskModel, task: str, texts: Sequence[str], *, batch_size: int = EVALUATION_BATCH
 ) -> Array:
     """(text, size) from the path or encoder of `task`; the model's mode is restored."""
     model.spec(task)

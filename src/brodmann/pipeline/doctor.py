@@ -42,9 +42,9 @@ def examine() -> dict[str, Any]:
         install = f"pip install {name}"
         check(name, there, f"{use}: " + ("installed" if there else install))
     hub = os.environ.get("HF_HUB_OFFLINE", "0") in ("1", "true", "ON", "YES")
-    check("hub", not hub, "switched off by HF_HUB_OFFLINE" if hub else "not switched off")
+    check("hub", not hub, "disabled by HF_HUB_OFFLINE" if hub else "enabled")
     free = shutil.disk_usage(Path.cwd()).free
-    check("disk", free > 5e9, f"{size(free)} free here")
+    check("disk", free > 5e9, f"{size(free)} free in this folder")
     for name, folder in (("cache", cache_folder()), ("hub's cache", _hub_cache())):
         check(name, True, f"{folder} ({size(_size(folder))})")
     return {"checks": checks}
@@ -55,7 +55,9 @@ def _bf16() -> tuple[bool, str]:
     from brodmann.models.backbone.precision import default_device, fast_bf16
 
     supported = fast_bf16(default_device())
-    return supported, "fast here" if supported else 'slow here: use precision = "auto"'
+    if supported:
+        return True, "fast on this machine"
+    return False, 'slow on this machine: use precision = "auto"'
 
 
 def _hub_cache() -> Path:

@@ -20,11 +20,10 @@ from brodmann.analysis.relevance import Splitter
 from brodmann.config import Config
 from brodmann.data.corpus import Corpus, about_corpus, corpus_sentences, drawn_sentences
 from brodmann.data.task_cache import TaskCache
-from brodmann.data.tasks import Task
+from brodmann.data.tasks import TEXT_COLUMNS, Task
 from brodmann.errors import InputError
 from brodmann.files import Array, read_json, without_nan, write_json
 from brodmann.measuring.relations import RELATIONS, Inputs, Relation
-from brodmann.measuring.relations.of_data import TEXT_COLUMNS
 from brodmann.models.encoders import names_with
 from brodmann.pipeline.run import one_process
 from brodmann.pipeline.run_folder import opened, timed, trained

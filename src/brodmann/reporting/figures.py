@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 
 from brodmann.errors import InputError
-from brodmann.results import AttentionMaps, Dissociation, HeadScores
+from brodmann.results import USUAL_ALPHA, AttentionMaps, Dissociation, HeadScores
 from brodmann.text import percent, percentage, short
 
 COLOURS = "Greys"
 OWN = "#c0392b"
 
 
-def plot(result: Any, path: str | Path | None = None, *, alpha: float = 0.3) -> Any:
+def plot(result: Any, path: str | Path | None = None, *, alpha: float = USUAL_ALPHA) -> Any:
     """Draw head scores, a dissociation or attention maps; save the figure if `path` is given (.svg,
     .png, .pdf).
 

@@ -14,7 +14,7 @@ from brodmann.reporting.adaptation import advice_against_loss, loss_in_words, lo
 from brodmann.reporting.gains import sharing_arm, single_arm, single_differences
 from brodmann.reporting.record import Record, Study
 from brodmann.reporting.separation import HARDLY, Reasoned
-from brodmann.results import Dissociation
+from brodmann.results import USUAL_ALPHA, Dissociation
 from brodmann.text import counted, interval, listed, mean_spread, percent, percentage, points
 
 STILL_RISING = 0.01  # gain of the last evaluation, the best so far, over the one before
@@ -202,9 +202,9 @@ def _head_steps(
     if idle is not None and idle < IDLE and not _pruning_cost(study):
         found.append(
             (
-                "Prune: `brodmann prune` with a share of 0.3 should cost little.",
-                f"the least important 30 % of heads hold {percent(idle)} % of all importance "
-                f"(below {percentage(IDLE)})",
+                f"Prune: `brodmann prune` with a share of {USUAL_ALPHA} should cost little.",
+                f"the least important {percentage(USUAL_ALPHA)} of heads hold {percent(idle)} % of "
+                f"all importance (below {percentage(IDLE)})",
             )
         )
     if result is not None and len(result.curve) < 2:
@@ -321,7 +321,9 @@ def idle_share(run: Record) -> float | None:
     total = float(together.sum())
     if total <= 0 or together.min() < 0:  # negative leave-one-out scores have no share of a sum
         return None
-    return float(sum(together[layer, head] for layer, head in run.scores.least(0.3)) / total)
+    return float(
+        sum(together[layer, head] for layer, head in run.scores.least(USUAL_ALPHA)) / total
+    )
 
 
 def missing_stages(run: Record) -> list[str]:

@@ -1,7 +1,7 @@
 """Specialization in words: what D, its interval and its tests allow us to say.
 
 A headline needs a defined D, trained tasks, an interval that does not include zero, and (if it was
-measured) a D beyond that of heads assigned to the tasks at random. A pair is called double or
+measured) a D larger than that of heads assigned to the tasks at random. A pair is called double or
 distinct by the intervals of both its tasks, not by their values.
 """
 
@@ -52,7 +52,7 @@ def headline(result: Dissociation, weak: Sequence[str]) -> str:
         verb = "is" if len(weak) == 1 else "are"
         return f"Not conclusive: {listed(weak)} {verb} {HARDLY}, so D says little."
     if ends is None:
-        return f"D = {percent(result.mean)} %; how certain it is was not measured."
+        return f"D = {percent(result.mean)} %; its uncertainty was not measured."
     if ends[0] <= 0 <= ends[1]:
         return "Not clear at this size: the interval of D includes zero."
     if ends[1] < 0:
@@ -161,5 +161,5 @@ def _pairs(result: Dissociation, weak: Sequence[str]) -> list[Reasoned]:
     else:
         what += "."
     others = ", ".join(f"{number} {which}" for which, number in sorted(counts.items()))
-    reason = "both tasks' intervals above zero; distinct: that of D above 10 %"
+    reason = "both tasks' intervals are above zero; distinct: the interval of D is above 10 %"
     return [(what, reason + (f". The others: {others}" if others else ""))]

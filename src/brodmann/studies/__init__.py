@@ -49,6 +49,9 @@ class Study:
         """
         raise NotImplementedError
 
+    def read_ahead(self, config: "Config", cache: "TaskCache") -> None:
+        """Read into `cache` what a cell reads besides its own tasks, while tables are kept."""
+
     def runs(self, config: "Config") -> dict[str, "Config"]:
         """The configuration of each run of the study, by label."""
         return {config.name: config}

@@ -29,7 +29,7 @@ from brodmann.studies.plan.estimate import estimate_run, starts_scored
 from brodmann.studies.plan.measuring_run import plan_of_run
 from brodmann.studies.plan.planning import plan_once
 from brodmann.text import percentage
-from brodmann.training.events import Report
+from brodmann.training.events import Report, silent
 
 FILE = "adaptation.json"
 
@@ -47,9 +47,7 @@ def adapt(
     one_process("adapt")
     check_methods(config, "adapt")
     model = trained_model(section.start)
-    report("stage", {"text": "reading tasks"})
-    tasks = tasks_of(config, base, cache)
-    report("tasks", {"tasks": tasks})
+    tasks, old = _read(config, base, model, report, cache or TaskCache())
     fingerprint = weights_digest(model.state_dict())
     _check_start(config, section, model, tasks)
     shares = _shares(section, tasks, config.data_seed)
@@ -67,7 +65,6 @@ def adapt(
         report("zero-shot", {"result": result})
         if not section.train:
             return result
-        old = _old_tasks(Path(section.start), model, report, cache)
         *smaller, largest = shares
         for share in smaller:
             if percentage(share) not in result.get("shares", {}):
@@ -93,6 +90,20 @@ def adapt(
             keep(old=_before_and_after(model, trained_model(str(folder)), old, config))
         report("adapted", {"result": result})
     return result
+
+
+def _read(
+    config: Config, base: Path, model: Any, report: Report, cache: TaskCache
+) -> tuple[list[Task], list[Task]]:
+    """New and old tasks; a file that both read is read once. Old ones are needed for training."""
+    assert config.adapt is not None
+    report("stage", {"text": "reading tasks"})
+    with cache.keeping_tables():
+        tasks = tasks_of(config, base, cache)
+        report("tasks", {"tasks": tasks})
+        start = Path(config.adapt.start)
+        old = _old_tasks(start, model, report, cache) if config.adapt.train else []
+    return tasks, old
 
 
 def _shares(section: AdaptSection, tasks: list[Task], seed: int) -> dict[float, list[Task]]:
@@ -185,8 +196,8 @@ def _zero_shot(
     }
 
 
-def _old_tasks(start: Path, model: Any, report: Report, cache: TaskCache | None) -> list[Task]:
-    """The trained model's own tasks, as its run read them.
+def _old_tasks(start: Path, model: Any, report: Report, cache: TaskCache) -> list[Task]:
+    """The trained model's own tasks (without a model, all tasks of its run), as its run read them.
 
     A start that was itself adapted has the tasks of its own start as well. If the data of old tasks
     are unknown (a model without its run), a note says that they are not scored.
@@ -209,7 +220,7 @@ def _old_tasks(start: Path, model: Any, report: Report, cache: TaskCache | None)
         except InputError as error:
             report("note", {"text": f"old tasks are not scored: {error}"})
             break
-        found |= {task.name: task for task in read if task.name in model.specs}
+        found |= {task.name: task for task in read if model is None or task.name in model.specs}
         if config.adapt is None:
             break
         start = Path(config.adapt.start)
@@ -305,6 +316,11 @@ class Adapt(Study):
             "splits": found.get("scores", {"validation": {}}),
             "adaptation": {key: found[key] for key in kept if key in found},
         }
+
+    def read_ahead(self, config: Config, cache: TaskCache) -> None:
+        assert config.adapt is not None
+        if config.adapt.train:
+            _old_tasks(Path(config.adapt.start), None, silent, cache)
 
     def move_starts(self, values: dict[str, Any], moved: Callable[[str], str]) -> None:
         values["adapt"]["start"] = moved(values["adapt"]["start"])

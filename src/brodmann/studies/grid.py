@@ -92,6 +92,7 @@ def _works(
     with cache.keeping_tables():
         for number, cell in enumerate(cells):
             data = _data_fingerprints(cell.config, base, cache)
+            cell.study.read_ahead(cell.config, cache)
             branch = branches.get(cell.fingerprint, Branch())
             works.append(Work(cell, number, len(cells), folder, base, heads, data, branch, cache))
     return works

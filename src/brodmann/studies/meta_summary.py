@@ -1,14 +1,15 @@
 """Summarise the rows of a meta-test: means over seeds, and meta-training against the others."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 from brodmann.analysis.statistics import mean_and_spread, paired_interval
-from brodmann.config import MetaSection
+from brodmann.config.sections import MetaSection, OtherStart
 from brodmann.data.tasks import Task
 from brodmann.files import digest
 
-PRETRAINED, MULTITASK, META = "pretrained", "multitask", "meta"
+PRETRAINED, MULTITASK = get_args(OtherStart)
+META = "meta"
 
 
 def summary(

@@ -14,6 +14,7 @@ from brodmann.files import read_json, write_bytes, write_text
 from brodmann.reporting.html import page
 from brodmann.reporting.record import Record, Study, read_record
 from brodmann.reporting.sections import sections
+from brodmann.results import USUAL_ALPHA
 from brodmann.text import counted
 from brodmann.training.events import Report, silent
 
@@ -55,7 +56,7 @@ def write_figures(study: Study, folder: Path) -> None:
     run = study.first
     if run is None or (run.scores is None and run.dissociation is None):
         return
-    alpha = run.dissociation.alpha if run.dissociation else 0.3
+    alpha = run.dissociation.alpha if run.dissociation else USUAL_ALPHA
     for name, result in (("heads", run.scores), ("dissociation", run.dissociation)):
         if result is not None:
             picture = io.BytesIO()

@@ -20,6 +20,7 @@ from brodmann.files import (
     write_json,
     write_text,
 )
+from brodmann.models.model_settings import ModelSettings
 from brodmann.pipeline.run import one_process
 from brodmann.pipeline.run_folder import in_threads, machine_of, timed
 from brodmann.pipeline.train import check_methods, tasks_of
@@ -65,6 +66,8 @@ def transfer(
         "max_length": config.model.max_length,
         "precision": computed_in(config.training.precision),
     }
+    if config.model.pooling != ModelSettings().pooling:  # rows without it were read by default
+        settings["pooling"] = config.model.pooling
     with in_threads(config.threads), locked(folder), StopSignals() as signals:
         rows = _stored(folder / ROWS, settings)
         write_text(folder / "config.toml", to_toml(config.resolved()))
@@ -130,8 +133,8 @@ def start_of(source: str, tasks: list[Task], config: Config) -> Any:
     elif path.exists():
         raise InputError(f"{source}: no trained model in it: run `brodmann train` first")
     else:
-        length = config.model.max_length
-        model = MultiTaskModel.from_pretrained(source, tasks, max_length=length)
+        length, pooling = config.model.max_length, config.model.pooling
+        model = MultiTaskModel.from_pretrained(source, tasks, max_length=length, pooling=pooling)
     model.for_tasks(tasks[:1], max_length=config.model.max_length)  # raises if impossible
     return model
 

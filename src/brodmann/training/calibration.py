@@ -40,13 +40,13 @@ class Calibration:
     """Costs of one configuration, measured on this machine."""
 
     steps: int
-    steps_an_epoch: float
+    steps_per_epoch: float
     tokens: int  # padded tokens of all training steps
     seconds_of_training: float
-    seconds_a_token_read: float  # forward pass only
-    seconds_a_token_mapped: float  # head importance
+    seconds_per_token_read: float  # forward pass only
+    seconds_per_token_mapped: float  # head importance
     operations_of_training: float
-    operations_a_token_read: float
+    operations_per_token_read: float
     bytes_of_weights: int  # weights, gradients, moments
     bytes_of_activations: int  # kept for the backward pass of the largest batch
     bytes_of_process: int  # peak resident memory after the largest batch
@@ -60,7 +60,7 @@ def calibrate(loop: Loop, progress: Callable[[int], None] | None = None) -> Cali
     keeper = Keeper(None, keep=1, fingerprint="", main=True, say=lambda text: None)
     mixed = SAMPLERS[loop.options.sampling].by_example
     draws = [] if mixed else _every_draw(loop)
-    steps_an_epoch = loop.stream.batches_per_epoch / loop.options.accumulation
+    steps_per_epoch = loop.stream.batches_per_epoch / loop.options.accumulation
     names = [task.name for task in loop.tasks]
     sizes = np.array([_tokens_of(loop, draw) for draw in draws])
     if mixed:
@@ -97,13 +97,13 @@ def calibrate(loop: Loop, progress: Callable[[int], None] | None = None) -> Cali
     total = sum(p.numel() for p in loop.model.parameters())
     return Calibration(
         steps=loop.steps,
-        steps_an_epoch=steps_an_epoch,
+        steps_per_epoch=steps_per_epoch,
         tokens=tokens,
         seconds_of_training=seconds,
-        seconds_a_token_read=read,
-        seconds_a_token_mapped=mapped,
+        seconds_per_token_read=read,
+        seconds_per_token_mapped=mapped,
         operations_of_training=operations * tokens,
-        operations_a_token_read=read_operations,
+        operations_per_token_read=read_operations,
         bytes_of_weights=4 * total + 12 * trained,
         bytes_of_activations=kept,
         bytes_of_process=peak_of_process(),

@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 
 from brodmann.data.schema import PositiveFloat, PositiveInt, Settings, Share
 from brodmann.models.model_settings import Projections
+from brodmann.results import USUAL_ALPHA
 
 Variant = Literal["important", "random", "ticket_share", "prune"]
 
@@ -24,7 +25,7 @@ class IAT(Settings):
     """
 
     alpha: Share = Field(
-        default=0.3, description="share of the heads that a task may move; 0: none"
+        default=USUAL_ALPHA, description="share of the heads that a task may move; 0: none"
     )
     delta: Share = Field(
         default=0.1, description="last share of the steps, in which heads specialize"

@@ -35,6 +35,7 @@ from brodmann.models.backbone.precision import autocast
 from brodmann.models.encoders import names_with
 from brodmann.models.evaluation import evaluating
 from brodmann.models.heads.probes import drawn
+from brodmann.models.model_settings import EVALUATION_BATCH
 from brodmann.models.multitask import MultiTaskModel
 from brodmann.models.task_heads import TaskHead, by_item
 
@@ -70,7 +71,7 @@ def fit_output_heads(
     examples: int | None = None,
     l2: float | None = None,
     seed: int = 0,
-    batch_size: int = 64,
+    batch_size: int = EVALUATION_BATCH,
     precision: str = "float32",
 ) -> dict[str, FittedHead]:
     """Set the output heads of these tasks to the optimum for their training data, in place.

@@ -11,7 +11,7 @@ from pydantic import Field, InstanceOf
 from brodmann.data.sampling.samplers import check_sampler
 from brodmann.data.schema import PositiveFloat, PositiveInt, Seed, Settings, Share, checked
 from brodmann.errors import InputError
-from brodmann.models.model_settings import Precision
+from brodmann.models.model_settings import EVALUATION_BATCH, Precision
 from brodmann.training.defaults import AUTO, choose_epochs, choose_rate
 from brodmann.training.method_settings import IAT
 
@@ -84,7 +84,7 @@ class TrainingSettings(Settings):
         default=None, description="steps between evaluations; default: one epoch"
     )
     evaluation_batch_size: PositiveInt = Field(
-        default=64, description="items per batch of evaluation"
+        default=EVALUATION_BATCH, description="items per batch of evaluation"
     )
     early_stopping: PositiveInt | None = Field(
         default=None, description="stop after this many evaluations without a new best"

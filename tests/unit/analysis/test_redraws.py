@@ -37,8 +37,8 @@ def test_scores_without_sums_cannot_be_redrawn() -> None:
     with pytest.raises(bm.InputError) as raised:
         redrawn(scores, 2, seed=0)
     assert str(raised.value) == (
-        "redraws: the scores have no sums over parts of the examples: measure importance again, by "
-        "another estimator than 'iterative'"
+        "redraws: the scores have no sums over parts of the examples: measure importance again, "
+        "with an estimator other than 'iterative'"
     )
     with pytest.raises(bm.InputError, match="the sums over parts of the examples do not fit them"):
         bm.HeadScores(("a",), np.ones((1, 3, 4)), {}, (), np.ones((1, 5, 3, 3)), np.ones((1, 5)))

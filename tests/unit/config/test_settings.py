@@ -16,6 +16,7 @@ import pytest
 from pydantic import ConfigDict
 
 import brodmann as bm
+from brodmann.cli.models import prune
 from brodmann.config import Config, load_config
 from brodmann.config.sections import MetaSection
 from brodmann.data.schema import Section, Settings
@@ -23,6 +24,7 @@ from brodmann.errors import InputError
 from brodmann.files import digest
 from brodmann.measuring.measuring_settings import DissociationSettings, ImportanceSettings
 from brodmann.models.model_settings import ModelSettings
+from brodmann.results import USUAL_ALPHA
 from brodmann.training.meta.meta_settings import Meta
 from brodmann.training.method_settings import IAT, DistillationSettings
 from brodmann.training.methods.distillation import Distillation
@@ -265,3 +267,8 @@ def test_where_a_wrong_value_is_named(tmp_path: Path) -> None:
         with pytest.raises(InputError) as caught:
             load_config(path)
         assert str(caught.value) == f"{path}: {message}"
+
+
+def test_the_command_line_has_the_default_share_of_heads() -> None:
+    """Written out there, because the results would load numpy before `--help` is shown."""
+    assert inspect.signature(prune).parameters["alpha"].default == USUAL_ALPHA

@@ -345,7 +345,7 @@ def test_wrong_splits_are_named(tmp_path: Path) -> None:
             bm.load_tasks([{"use": "glue/cola", "splits": splits}], base=tmp_path)
     with pytest.raises(InputError, match=r"limit\.dev"):
         bm.load_tasks([{"use": "glue/cola", "limit": {"dev": 3}}], base=tmp_path)
-    with pytest.raises(InputError, match="pair_of and splits exclude each other"):
+    with pytest.raises(InputError, match="pair_of and splits cannot be combined"):
         bm.load_tasks([{"pair_of": "builtin/topic", "splits": {"train": "train"}}])
 
 
@@ -412,8 +412,14 @@ def test_what_does_not_fit_together_is_said_before_anything_is_read(tmp_path: Pa
     plain = ["O", *"abcdefghijkl"]
     for wrong, message in (
         ([{"use": "wnut17", "labels": plain}], "entities need tags such as B-PER and I-PER"),
-        ([{"use": "glue/sst2", "tag_scheme": "bio"}], "tag_scheme: only for the kind 'tokens'"),
-        ([{"use": "wnut17", "answer_rules": "squad"}], "answer_rules: only for the kind 'span'"),
+        (
+            [{"use": "glue/sst2", "tag_scheme": "bio"}],
+            "tag_scheme: is allowed only for the kind 'tokens'",
+        ),
+        (
+            [{"use": "wnut17", "answer_rules": "squad"}],
+            "answer_rules: is allowed only for the kind 'span'",
+        ),
         (["glue/sst2", "glue/nope"], r"tasks\[1\]: unknown task 'glue/nope'"),
         ([{"use": ""}], "use = '': expected the name of a task"),
         ([{"use": "wnut17", "name": "/tmp/x"}], "name = '/tmp/x': expected letters"),

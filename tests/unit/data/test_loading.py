@@ -144,7 +144,7 @@ def test_wrong_descriptions_get_one_clear_line() -> None:
         "task 't': every training example has the label 'c0', expected at least two classes"
     )
     assert problem(train=None) == "task 't': no source: set 'data', 'train' or 'hub'"
-    assert problem(data="x.csv") == "task 't': data and train exclude each other"
+    assert problem(data="x.csv") == "task 't': data and train cannot be combined"
     assert problem(train=[]) == "t.train: is empty, expected at least one example"
     assert problem(train=[*rows(), {"text": "a", "label": None}]) == (
         "t.train row 41: task 't': the label is empty (skip_unlabelled = true leaves such rows out)"

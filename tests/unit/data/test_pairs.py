@@ -104,7 +104,7 @@ def test_a_pair_task_from_a_named_and_from_an_own_task() -> None:
     )
     for wrong, message in (
         ({"pair_of": "builtin/paraphrase"}, "pair_of needs a classification of single texts"),
-        ({"pair_of": "builtin/topic", "data": "x.csv"}, "pair_of and data exclude each other"),
+        ({"pair_of": "builtin/topic", "data": "x.csv"}, "pair_of and data cannot be combined"),
     ):
         with pytest.raises(InputError, match=message):
             bm.load_tasks([wrong])

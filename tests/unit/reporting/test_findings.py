@@ -66,7 +66,7 @@ def test_no_single_arm_says_nothing_about_sharing() -> None:
         (0.05, (0.01, 0.09), 0.01, "Weak specialization: on average, tasks depend a little"),
         (0.2, (0.05, 0.3), 0.01, "Tasks depend on heads of their own; how strongly is not clear"),
         (0.069, (-0.095, 0.226), 0.01, "Not clear at this size: the interval of D includes zero."),
-        (0.2, None, 0.01, "D = 20.0 %; how certain it is was not measured."),
+        (0.2, None, 0.01, "D = 20.0 %; its uncertainty was not measured."),
         (-0.05, (-0.09, -0.01), 0.9, "Inverted: tasks suffer more from losing each other's heads"),
     ],
 )
@@ -98,7 +98,7 @@ def test_tasks_that_were_not_learnt_do_not_make_the_headline(tmp_path: Path) -> 
     assert headline == "Not conclusive: a, c are hardly trained, so D says little."
     assert "hardly trained: a, c" in tasks and "eparated: a" not in tasks
     assert pairs.startswith("0 of 3 pairs of tasks show a double dissociation")
-    assert "distinct: that of D above 10 %" in others
+    assert "distinct: the interval of D is above 10 %" in others
 
 
 def test_each_task_is_named_by_its_own_interval_and_test(tmp_path: Path) -> None:
@@ -128,8 +128,8 @@ def test_pairs_are_counted_by_their_intervals(tmp_path: Path) -> None:
     result.intervals["pairs"] = [[None, high, high], [high, None, high], [high, high, None]]
     assert separation(result)[2] == (
         "1 of 3 pairs of tasks shows a double dissociation, a distinct one.",
-        "both tasks' intervals above zero; distinct: that of D above 10 %. The others: "
-        "2 not clear at this size",
+        "both tasks' intervals are above zero; distinct: the interval of D is above 10 %. The "
+        "others: 2 not clear at this size",
     )
 
 

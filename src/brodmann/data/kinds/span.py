@@ -48,7 +48,9 @@ def _answers(row: Mapping[str, Any], context: str) -> list[tuple[str, int]]:
     answer, start = row["answer"], row.get("answer_start")
     if isinstance(answer, Mapping):  # the hub's form: {"text": [...], "answer_start": [...]}
         if "text" not in answer:
-            raise InputError(f"answer: expected 'text' in it, found {', '.join(map(str, answer))}")
+            raise InputError(
+                f"answer: expected the key 'text', found {', '.join(map(str, answer))}"
+            )
         texts = answer["text"] if isinstance(answer["text"], list) else [answer["text"]]
         starts = answer.get("answer_start", [None] * len(texts))
         starts = starts if isinstance(starts, list) else [starts]
@@ -128,7 +130,7 @@ def _encode_few(
         [example["context"] for example in examples],
         truncation="only_second",
         max_length=max_length,
-        stride=min(stride, room // 2),  # a window must move on
+        stride=min(stride, room // 2),  # each window must advance
         return_overflowing_tokens=True,
         return_offsets_mapping=True,
         return_attention_mask=False,
@@ -244,5 +246,5 @@ def _logsumexp(values: Array) -> float:
 def trivial(
     train: Sequence[Example], examples: Sequence[Example], spec: TaskSpec
 ) -> list[dict[str, Any]]:
-    """No answer: right exactly if the context has none."""
+    """Answer nothing, which is correct only if the context has no answer."""
     return [{"answer": ""} for _ in examples]

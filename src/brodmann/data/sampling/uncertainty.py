@@ -58,9 +58,9 @@ def chosen(
 ) -> list[Array]:
     """Indices among each task's candidates that form the batch; ties go to earlier candidates.
 
-    Tasks without an entropy take candidates spread over all of them, starting elsewhere every
-    `turn`. They never take the last slot from the others, unless there is only one slot: then they
-    take turns.
+    Tasks without an entropy take candidates spread over all of them, starting at a different
+    position each `turn`. They never take the last slot from the others, unless there is only one
+    slot: then they take turns.
     """
     tasks = len(found)
     scores = uncertainties(found, formula)
@@ -107,7 +107,7 @@ def _quotas(
 
 
 def in_order(shares: Sequence[Sequence[Entropies]], candidates: Sequence[Array]) -> list[Entropies]:
-    """Join what processes found on every world-th candidate, in the candidates' order."""
+    """Merge the entropies that each process computed, in candidate order."""
     world = len(shares)
     found: list[Entropies] = []
     for task, items in enumerate(candidates):
@@ -133,7 +133,7 @@ def check_formula(formula: Any = "published") -> None:
 class UncertaintyStream(BatchStream):
     """Candidates of every task, and the choice among them.
 
-    They are drawn at random whatever `bucketing` says: otherwise the most uncertain would be chosen
+    They are drawn at random regardless of `bucketing`: otherwise the most uncertain would be chosen
     among texts of the same length.
     """
 

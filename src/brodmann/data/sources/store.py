@@ -21,14 +21,15 @@ class TableStore:
         if not isinstance(source, Path):
             key = f"memory {id(source)}"
             return self._once(key, lambda: {"train": from_memory(source, name)})
+        whole = source.resolve()  # one file may be named relative to several folders
         if source.is_dir():
-            key = f"{source} {encoding} {wanted}"
+            key = f"{whole} {encoding} {wanted}"
             return self._once(key, lambda: read_folder(source, encoding, wanted))
-        return self._once(f"{source} {encoding}", lambda: {"train": read_file(source, encoding)})
+        return self._once(f"{whole} {encoding}", lambda: {"train": read_file(source, encoding)})
 
     def folder(self, folder: Path, wanted: tuple[str, ...]) -> Tables:
         """Splits of a named dataset in its folder."""
-        return self._once(str(folder), lambda: read_folder(folder, wanted=wanted))
+        return self._once(str(folder.resolve()), lambda: read_folder(folder, wanted=wanted))
 
     def hub(
         self, identifier: str, configuration: str | None, revision: str | None = None

@@ -4,11 +4,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from brodmann.analysis.relevance import group_matrix, vocabulary, vocabulary_matrix, words
-from brodmann.data.tasks import Task
+from brodmann.data.tasks import TEXT_COLUMNS, Task
 from brodmann.errors import InputError
 from brodmann.measuring.relations import Inputs
-
-TEXT_COLUMNS = ("text", "text_pair", "question", "context", "tokens", "choices")
 
 
 def share_words(inputs: Inputs) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from brodmann.measuring.measuring_settings import TRANSFER_BATCH, TRANSFER_STEPS
 from brodmann.measuring.relations import Inputs
 from brodmann.models.backbone.precision import autocast
 from brodmann.models.heads.probes import drawn
+from brodmann.models.model_settings import EVALUATION_BATCH
 from brodmann.models.multitask import MultiTaskModel
 
 
@@ -94,8 +95,8 @@ def _losses(model: MultiTaskModel, task: Task, examples: list[Any], precision: s
     encoded = model.encode(task.spec, examples)
     total, count = np.zeros(len(examples)), np.zeros(len(examples))
     pad_id = int(model.tokenizer.pad_token_id)
-    for begin in range(0, encoded.items, 64):
-        items = np.arange(begin, min(begin + 64, encoded.items))
+    for begin in range(0, encoded.items, EVALUATION_BATCH):
+        items = np.arange(begin, min(begin + EVALUATION_BATCH, encoded.items))
         batch = make_batch([(task.name, encoded, items)], pad_id=pad_id).to(model.device)
         with autocast(model.device, precision):
             losses = model(batch).losses[0].float().cpu().numpy()

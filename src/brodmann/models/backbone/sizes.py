@@ -47,7 +47,7 @@ class Shape:
 
     @property
     def matrices(self) -> int:
-        """Number of layer parameters that a token is multiplied with."""
+        """Number of layer parameters that a token is multiplied by."""
         return self.layers * (4 * self.width**2 + 2 * self.width * self.inner)
 
     @classmethod
@@ -75,7 +75,7 @@ def encoder_counts(
     tasks: Sequence[Any],
     max_length: int,
 ) -> tuple[int, int, float]:
-    """(all parameters of the encoder, those that one task uses, those a token is multiplied with).
+    """(all parameters of the encoder, those that one task uses, those a token is multiplied by).
 
     `tasks` have `name`, `kind` and `group`.
     """

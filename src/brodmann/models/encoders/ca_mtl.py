@@ -8,16 +8,16 @@ place. The backbone itself stays as transformers built it: hooks at its slots pa
 - norms: the output norms of the top half of the layers (`norms="both"`: attention norms, too);
 - bottleneck: `"base"` inside the top layer, before its last residual; `"published"` after it, as
   in the published code, $CLN_2(a + CFF(CLN_1(a + FFN(a))))$ with $a$ the output of the attention
-  block; `"large"` a skip stack along all layers, $c_j = CFF_j(h_j + c_{j-1})$, whose last is the
-  encoder's output.
+  block; `"large"` a stack of skip connections along all layers, $c_j = CFF_j(h_j + c_{j-1})$, whose
+  last element is the encoder's output.
 
 With `bottleneck="none"` the model equals the pretrained one at the start. Embeddings and the lowest
 `frozen` share of layers do not train; all conditional modules do.
 
-Conditioning has an effect only if task embeddings differ. They start with their own spread
-(`spread`) and may have their own learning rate (`training.rates`). Two controls show whether they
-are used: scores with every task given another's (`models/controls.py`), and `embeddings="one"`, a
-single embedding for all tasks.
+Conditioning has an effect only if task embeddings differ. They are initialised with a spread of
+their own (`spread`) and may have their own learning rate (`training.rates`). Two controls show
+whether they are used: scores with each task given the embedding of another (`models/controls.py`),
+and `embeddings="one"`, a single embedding for all tasks.
 
 Reference: Pilault et al. 2021, "Conditionally Adaptive Multi-Task Learning: Improving Transfer
 Learning in NLP Using Fewer Parameters & Less Data", §2.1.
@@ -281,7 +281,7 @@ def build(
     spread: float = EMBEDDING_SPREAD,
     frozen: float = FROZEN,
 ) -> ConditionedEncoder:
-    """Build it; `blocks=1` is the full-block variant, `frozen` the share of frozen layers."""
+    """Build the encoder; `blocks=1` is the full-block variant, `frozen` a share of the layers."""
     for name, value, allowed in (
         ("alignment", alignment, ("linear", "film", "separate", "none")),
         ("norms", norms, ("output", "both", "none")),
@@ -305,8 +305,8 @@ def build(
     used = backbone.config._attn_implementation
     if attention and used not in BIASED:
         raise InputError(
-            f"ca_mtl: attention = '{used}' of the backbone takes no bias on its scores: use one of "
-            f"{', '.join(BIASED)}, or parameters = {{ attention = false }}"
+            f"ca_mtl: attention = '{used}' of the backbone accepts no bias on its scores: use one "
+            f"of {', '.join(BIASED)}, or parameters = {{ attention = false }}"
         )
     how = Conditioning(
         attention=attention,

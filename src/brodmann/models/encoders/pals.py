@@ -26,7 +26,10 @@ from brodmann.models.task_heads import module_key
 
 
 class ProjectedAttention(nn.Module):
-    """One task's modules: down, one attention per layer, up. It starts as zero, since $V^E$ is."""
+    """One task's modules: down, one attention per layer, up.
+
+    Its output is initially zero, because $V^E$ is.
+    """
 
     def __init__(self, size: int, small: int, heads: int, layers: int) -> None:
         super().__init__()

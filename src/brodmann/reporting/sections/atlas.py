@@ -6,7 +6,7 @@ from brodmann.analysis.axes import pooled_maps
 from brodmann.reporting.blocks import Atlas, Block, Section, Words
 from brodmann.reporting.record import Record, Study
 from brodmann.reporting.sections.languages import pairs_of
-from brodmann.results import HeadScores
+from brodmann.results import USUAL_ALPHA, HeadScores
 
 
 def section(study: Study) -> Section | None:
@@ -23,7 +23,7 @@ def section(study: Study) -> Section | None:
         "largest share of that task's importance; the stronger the colour, the more it is that "
         "task's alone."
     )
-    alpha = first.dissociation.alpha if first.dissociation else 0.3
+    alpha = first.dissociation.alpha if first.dissociation else USUAL_ALPHA
     maps = {name: run.scores for name, run in mapped.items() if run.scores is not None}
     measured = {name: _measured(run) for name, run in mapped.items()}
     pairs = list(pairs_of(first).values())

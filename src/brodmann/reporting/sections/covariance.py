@@ -34,7 +34,7 @@ def similarity(found: dict[str, Any], where: str = "") -> list[Block]:
     return [
         Words(
             "CovSim compares the covariance of two tasks' texts as the first layer receives them. "
-            "It is not a cosine: a task with itself stays below 1."
+            "It is not a cosine: even a task compared with itself scores below 1."
         ),
         Matrix(
             found["tasks"],
@@ -47,9 +47,9 @@ def similarity(found: dict[str, Any], where: str = "") -> list[Block]:
 
 
 def gain_points(study: Study) -> list[tuple[float, float, str]]:
-    """(CovSim, gain in points, task) of every way of training that has CovSim, except single-task.
+    """(CovSim, gain in points, task) for each way of training with CovSim, except single-task.
 
-    If there are several, the task's name is followed by the way.
+    If there are several ways, each label adds the way to the task's name.
     """
     measured = {
         arm: (run.measures["covsim"], found)

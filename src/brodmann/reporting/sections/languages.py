@@ -8,7 +8,7 @@ import numpy as np
 from brodmann.analysis.axes import AXES, specialization_axes, tasks_and_languages
 from brodmann.reporting.blocks import Section, Table, Words
 from brodmann.reporting.record import Record, Study
-from brodmann.results import HeadScores
+from brodmann.results import USUAL_ALPHA, HeadScores
 from brodmann.text import dissociation, percent, percentage, plain
 
 TITLE = "By task or by language?"
@@ -23,7 +23,7 @@ def section(study: Study) -> Section | None:
     if chosen.reason:
         return Section("languages", TITLE, [Words(chosen.reason, "note")])
     run = chosen.run
-    alpha = 0.3 if run.dissociation is None else run.dissociation.alpha
+    alpha = USUAL_ALPHA if run.dissociation is None else run.dissociation.alpha
     found = specialization_axes(chosen.pairs, chosen.scores, alpha, run.dissociation)
     assert found is not None  # both axes exist, or there would be a reason
     rows = [

@@ -1,5 +1,6 @@
-"""Which tasks matter to which, and which belong together (HMNet, Tables 2 and 3, Figure 2); how
-similar their encoders are, against how far they separated (Li et al. 2023, Figures 3, 5-7)."""
+"""How relevant tasks are to each other, and which form clusters (HMNet, Tables 2 and 3, Figure 2);
+how similar their encoders are, compared with how far they separated (Li et al. 2023, Figures 3,
+5-7)."""
 
 from typing import Any
 
@@ -63,7 +64,7 @@ def relevance_views(found: dict[str, Any]) -> list[Block]:
 
 
 def _terms(found: dict[str, Any]) -> str:
-    """How it was measured, if the result says so."""
+    """The terms of the measurement, if the result records them."""
     trained = found.get("trained")
     if "pieces" in found:
         return f" Words are the pieces that the tokenizer of {found['pieces']} makes."
@@ -103,7 +104,7 @@ def similarity_views(found: dict[str, Any], study: Study) -> list[Any]:
 
 
 def similarity_matrix(name: str, found: dict[str, Any]) -> Matrix:
-    """How similar the encoders of every two tasks are, by one measure."""
+    """Similarity of the encoders of every two tasks, by one measure."""
     matrix = found[name]["matrix"]
     relation = RELATIONS[name]
     between = ", between the encoders of single tasks" if relation.separate else ""
@@ -140,7 +141,7 @@ def dissociations(tasks: list[str], study: Study) -> dict[str, Any]:
 
 
 def link_views(name: str, tasks: list[str], similarity: Any, words: str, apart: Any) -> list[Any]:
-    """Points of all pairs that have a D."""
+    """A scatter plot of all pairs that have a D."""
     pairs, link = linked_pairs(tasks, similarity, apart)
     if link is None:
         return []

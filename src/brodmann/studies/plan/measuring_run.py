@@ -109,7 +109,7 @@ def plan_of_run(
         )
 
     validation = tokens("validation")
-    evaluations = evaluations_of(config, found.steps, found.steps_an_epoch)
+    evaluations = evaluations_of(config, found.steps, found.steps_per_epoch)
     read = {
         "training": evaluations * validation,
         "evaluation": sum(tokens(split) for split in judged_splits(tasks)),
@@ -126,13 +126,13 @@ def plan_of_run(
         mapped = int(read_once) * passes(config.map.estimator, layers * across)
         if len(tasks) > 1:
             read["dissociation"] = validation * planned_passes(config, len(tasks))
-    seconds = {stage: size * found.seconds_a_token_read for stage, size in read.items()}
+    seconds = {stage: size * found.seconds_per_token_read for stage, size in read.items()}
     seconds["training"] += found.seconds_of_training
-    operations = {stage: size * found.operations_a_token_read for stage, size in read.items()}
+    operations = {stage: size * found.operations_per_token_read for stage, size in read.items()}
     operations["training"] += found.operations_of_training
     if mapped:
-        seconds["map of heads"] = mapped * found.seconds_a_token_mapped
-        operations["map of heads"] = 2 * mapped * found.operations_a_token_read
+        seconds["map of heads"] = mapped * found.seconds_per_token_mapped
+        operations["map of heads"] = 2 * mapped * found.operations_per_token_read
     return {
         "name": config.name,
         "parameters": counts,

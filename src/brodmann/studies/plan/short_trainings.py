@@ -64,10 +64,10 @@ def plan_trainings(
             "read": sum(trainings.read.values()),
         },
         "operations": trainings.cost(
-            found.operations_of_training / found.tokens, found.operations_a_token_read
+            found.operations_of_training / found.tokens, found.operations_per_token_read
         ),
         "seconds": trainings.cost(
-            found.seconds_of_training / found.tokens, found.seconds_a_token_read
+            found.seconds_of_training / found.tokens, found.seconds_per_token_read
         ),
         **measured_with(found),
     }
