@@ -69,7 +69,10 @@ def test_a_new_task_is_scored_from_every_start_and_then_trained(
     for setting, words in (
         ("adapt.like=sentimnt", "did you mean 'sentiment'"),
         ("adapt.like=random", "belongs to another run"),
-        ("model.max_length=64", "[adapt] takes model.max_length from the trained model: remove it here"),
+        (
+            "model.max_length=64",
+            "[adapt] takes model.max_length from the trained model: remove it here",
+        ),
         ('name="other"', None),
     ):
         code, _, err = command("adapt", new, "--set", setting)

@@ -114,7 +114,9 @@ def test_a_folder_of_a_run_that_was_killed_at_once(tmp_path: Path) -> None:
     (config.folder / ".config.toml.1f2e3d4c.tmp").write_text("name = ")
     check_folder(config, [])
     (config.folder / "mine.txt").write_text("")
-    with pytest.raises(InputError, match=r"already holds other files \(mine.txt\) and is not a run"):
+    with pytest.raises(
+        InputError, match=r"already holds other files \(mine.txt\) and is not a run"
+    ):
         check_folder(config, [])
 
 
@@ -224,7 +226,7 @@ def test_tables_that_run_does_not_read_are_named(
         code, _, err = command(name, config, "--set", "training.max_steps=1")
         assert (code, err) == (2, "brodmann: [grid]: this configuration is for `brodmann grid`\n")
     assert sorted(tmp_path.rglob("*")) == before
-    code, out, err = command("grid", config, "--set", "training.max_steps=1", "--set", "name=g")
+    code, _, err = command("grid", config, "--set", "training.max_steps=1", "--set", "name=g")
     assert (code, err) == (0, "")
 
 

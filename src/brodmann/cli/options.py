@@ -134,7 +134,9 @@ def check_model_folder(model: Path) -> None:
         unfinished = (model / "checkpoints").is_dir()
         text = "no trained model in it"
         if unfinished:
-            text = f"its training is not finished: `brodmann run {model / 'config.toml'}` resumes it"
+            text = (
+                f"its training is not finished: `brodmann run {model / 'config.toml'}` resumes it"
+            )
         raise InputError(f"{model}: {text}")
 
 

@@ -113,7 +113,9 @@ def _names() -> str:
 
     Without such sentences, a model learns that every text has names, and finds some in any text.
     """
-    plain = iter(builtin.generate("sentiment", "en", sizes={"train": SAMPLES // 3}, seed=1)["train"])
+    plain = iter(
+        builtin.generate("sentiment", "en", sizes={"train": SAMPLES // 3}, seed=1)["train"]
+    )
     named = iter(builtin.generate("entities", "en", sizes={"train": SAMPLES}, seed=0)["train"])
     rows = [
         _without_names(next(plain)["text"]) if place % 3 == 2 else next(named)

@@ -92,9 +92,7 @@ def _is_scored(spec: TaskSpec) -> bool:
     return spec.kind in SCORED or (spec.kind == "tokens" and spec.scheme == "entities")
 
 
-def _cells(
-    found: Mapping[str, Any], specs: Mapping[str, TaskSpec]
-) -> Iterator[tuple[str, Any]]:
+def _cells(found: Mapping[str, Any], specs: Mapping[str, TaskSpec]) -> Iterator[tuple[str, Any]]:
     """Yield (column, cell) for every task that answered."""
     for task, spec in specs.items():
         if task in found:

@@ -48,7 +48,9 @@ def sharing(study: Study) -> list[Reasoned]:
         reason = f"{points(difference)} points{named} against single-task training {interval(ends)}"
         reason += f", {counted(seeds, 'seed')}"
         if not any((difference, *ends)):
-            reason = f"no difference measured over {counted(seeds, 'seed')}; more seeds may show one"
+            reason = (
+                f"no difference measured over {counted(seeds, 'seed')}; more seeds may show one"
+            )
         elif seeds < FEWEST_SEEDS:
             reason += ": an indication that another seed may reverse"
         found.append((words, reason))
