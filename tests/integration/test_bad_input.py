@@ -215,8 +215,8 @@ def test_a_folder_of_another_run(tmp_path: Path, command: Command) -> None:
     code, _, err = command("run", config, "--set", "name=s")
     assert (code, err) == (
         2,
-        f"brodmann: {other} already holds other files (thesis.doc) and is not a run: choose another "
-        "name or output\n",
+        f"brodmann: {other} already holds other files (thesis.doc) and is not a run: choose "
+        "another name or output\n",
     )
     assert [path.name for path in other.iterdir()] == ["thesis.doc"]
 
@@ -384,8 +384,8 @@ def test_what_is_no_configuration(tmp_path: Path, command: Command) -> None:
     [
         ('[[tasks]]\nname = "t"\nkind = "clasification"\ntrain = "t.csv"\n', "c.toml: tasks[0]: "
          "unknown kind 'clasification'; did you mean 'classification'?"),
-        ('tasks = ["builtin/topic"]\n[grid]\nseed = [0, 1]\n', "c.toml: unknown key 'grid.seed'; did "
-         "you mean vary = { seed = [0, 1] }?"),
+        ('tasks = ["builtin/topic"]\n[grid]\nseed = [0, 1]\n', "c.toml: unknown key 'grid.seed'; "
+         "did you mean vary = { seed = [0, 1] }?"),
         ('[[tasks]]\nname = "t"\nkind = "classification"\ntrain = "t.csv"\n', "t.csv: the file has "
          "a header but no rows, expected at least one example"),
         ('[[tasks]]\nname = "t"\nkind = "classification"\ntrain = "u.csv"\n', "no such file; did "
