@@ -105,7 +105,7 @@ def test_configuration(complaint: Callable[..., str]) -> None:
         "c.toml: tasks[0]: unknown key 'lable'; did you mean 'label'?"
     )
     assert complaint(TASK.replace("classification", "clasification") + TINY) == (
-        "tasks[0]: unknown kind 'clasification'; did you mean 'classification'?"
+        "c.toml: tasks[0]: unknown kind 'clasification'; did you mean 'classification'?"
     )
     assert complaint(TASK + '[model]\narchitecture = "sharde"\n') == (
         "unknown architecture 'sharde'; did you mean 'shared'?"
