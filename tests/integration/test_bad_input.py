@@ -105,7 +105,7 @@ def test_configuration(complaint: Callable[..., str]) -> None:
         "c.toml: tasks[0]: unknown key 'lable'; did you mean 'label'?"
     )
     assert complaint(TASK.replace("classification", "clasification") + TINY) == (
-        "tasks[0]: unknown kind 'clasification'; did you mean 'classification'?"
+        "c.toml: tasks[0]: unknown kind 'clasification'; did you mean 'classification'?"
     )
     assert complaint(TASK + '[model]\narchitecture = "sharde"\n') == (
         "unknown architecture 'sharde'; did you mean 'shared'?"
@@ -377,3 +377,28 @@ def test_what_is_no_configuration(tmp_path: Path, command: Command) -> None:
     assert command("nothing")[2] == (
         "brodmann: No such command 'nothing'. (see `brodmann --help`)\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ('[[tasks]]\nname = "t"\nkind = "clasification"\ntrain = "t.csv"\n', "c.toml: tasks[0]: "
+         "unknown kind 'clasification'; did you mean 'classification'?"),
+        ('tasks = ["builtin/topic"]\n[grid]\nseed = [0, 1]\n', "c.toml: unknown key 'grid.seed'; "
+         "did you mean vary = { seed = [0, 1] }?"),
+        ('[[tasks]]\nname = "t"\nkind = "classification"\ntrain = "t.csv"\n', "t.csv: the file has "
+         "a header but no rows, expected at least one example"),
+        ('[[tasks]]\nname = "t"\nkind = "classification"\ntrain = "u.csv"\n', "no such file; did "
+         "you mean 'u1.csv'?"),
+    ],
+)  # fmt: skip
+def test_hints_name_the_file_and_what_is_there(
+    tmp_path: Path, command: Command, more: str, message: str
+) -> None:
+    (tmp_path / "t.csv").write_text("text,label\n", "utf-8")
+    for name in ("u.toml", "u1.csv"):
+        (tmp_path / name).write_text("text,label\na,b\n", "utf-8")
+    config = tmp_path / "c.toml"
+    config.write_text(f'name = "r"\noutput = "{tmp_path / "runs"}"\n{more}', "utf-8")
+    code, _, err = command("run", config)
+    assert code == 2 and message in err

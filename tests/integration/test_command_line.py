@@ -51,8 +51,8 @@ def test_run_evaluate_and_predict(
     names = {path.name for path in folder.iterdir()}
     assert names == {
         ".lock", "config.toml", "provenance.json", "log.jsonl", "model",
-        "metrics.json", "evaluated.npz", "importance.json", "dissociation.json", "outcomes.npz",
-        "report.html", "figures",
+        "metrics.json", "evaluated.npz", "importance.json", "explained.json",
+        "dissociation.json", "outcomes.npz", "report.html", "figures",
     }  # fmt: skip
     page = (folder / "report.html").read_text(encoding="utf-8")
     for words in ("In short", "Atlas of heads", "Dissociation", "map of heads", "texts cut"):

@@ -22,6 +22,7 @@ from brodmann.config.sections import (
     TransferSection,
 )
 from brodmann.data.description import TaskDescription
+from brodmann.data.kinds import KINDS
 from brodmann.data.schema import Section, Seed, checked, parse_toml
 from brodmann.data.sources.readers import ENDINGS
 from brodmann.errors import InputError, did_you_mean
@@ -160,7 +161,9 @@ def load_config(path: Path, overrides: list[str] | None = None) -> tuple[Config,
     try:
         values = parse_toml(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
-        near = did_you_mean(path.name, sorted(other.name for other in path.parent.glob("*.toml")))
+        runs = [] if path.suffix else [run.parent.name for run in path.parent.glob("*/config.toml")]
+        files = [other.name for other in path.parent.glob("*.toml")]
+        near = did_you_mean(path.name, sorted([*files, *runs]))
         if "did you mean" in near:
             raise InputError(f"{path}: no such file{near}") from None
         raise InputError(
@@ -189,7 +192,11 @@ def checked_config(values: dict[str, Any], source: str, beside: Path) -> tuple[C
     entries = values.get("tasks")
     for place, entry in enumerate(entries if isinstance(entries, list) else []):
         if isinstance(entry, dict):  # separately: inside a union its own error would be lost
-            checked(TaskDescription, entry, f"{source}: tasks[{place}]")
+            kind = checked(TaskDescription, entry, f"{source}: tasks[{place}]").kind
+            if kind is not None and kind not in KINDS:
+                known = did_you_mean(kind, KINDS)
+                raise InputError(f"{source}: tasks[{place}]: unknown kind '{kind}'{known}")
+    _check_varied(values.get("grid"), source)
     config = checked(Config, values, source)
     if config.dissociation.redraws and config.map.estimator == "iterative":
         raise InputError(
@@ -204,6 +211,14 @@ def checked_config(values: dict[str, Any], source: str, beside: Path) -> tuple[C
     # Stored with the run, so that its config.toml finds the same files from anywhere.
     config.data_dir = str(base.resolve())
     return config, base
+
+
+def _check_varied(grid: Any, source: str) -> None:
+    """Raise InputError for a setting that is varied outside of `vary`."""
+    for key, value in grid.items() if isinstance(grid, dict) else ():
+        if isinstance(value, list) and key not in GridSection.model_fields:
+            shown = f"vary = {{ {key} = {value!r:.40} }}"
+            raise InputError(f"{source}: unknown key 'grid.{key}'; did you mean {shown}?")
 
 
 def to_toml(values: dict[str, Any]) -> str:

@@ -124,20 +124,12 @@ def cautions(run: Record) -> list[Reasoned]:
     data = run.provenance.get("data", {})
     made = [name for name, facts in data.items() if facts.get("generated")]
     if made:
-        found.append(
-            (
-                f"Generated text: {listed(made)}.",
-                "built-in tasks are for trying things out, not for claims about language",
-            )
-        )
+        reason = "built-in tasks are for trying things out, not for claims about language"
+        found.append((f"Generated text: {listed(made)}.", reason))
     result = run.dissociation
     if result is not None and architecture_of(result.settings.get("architecture")).separate:
-        found.append(
-            (
-                "Every task has its own encoder here.",
-                "heads are compared by their positions only",
-            )
-        )
+        words = "Every task has its own encoder here."
+        found.append((words, "heads are compared by their positions only"))
     return found
 
 

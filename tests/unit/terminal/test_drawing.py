@@ -301,3 +301,22 @@ def test_relevance_says_how_it_was_measured(terms: dict[str, Any]) -> None:
         "Trained on at most 1,000 examples per task" if "trained" in terms else "tokenizer of bert"
     )
     assert said in lines[0]
+
+
+def test_tasks_without_a_validation_split_share_one_note() -> None:
+    from types import SimpleNamespace
+
+    from brodmann.reporting.task_tables import data_notes
+
+    how = "training examples held out (stratified, seed 0)"
+    tasks: list[Any] = [
+        SimpleNamespace(name=name, notes=[f"{name}: no validation split: 40 of 400 {how}"])
+        for name in ("a", "b")
+    ]
+    tasks[1].notes.append("b: odd")
+    assert data_notes(tasks) == [
+        "no validation split: training examples held out (stratified, seed 0): a (40 of 400), "
+        "b (40 of 400)",
+        "b: odd",
+    ]
+    assert data_notes(tasks[:1]) == [f"a: no validation split: 40 of 400 {how}"]

@@ -42,7 +42,8 @@ def read_file(path: Path, encoding: str = "utf-8") -> Table:
         lines.append(line)
         rows.append(row)
     if not rows:
-        raise InputError(f"{path}: the file is empty, expected at least one example")
+        found = "has a header but no rows" if text.strip() else "is empty"
+        raise InputError(f"{path}: the file {found}, expected at least one example")
     return Table(str(path), rows, lines, counted="line")
 
 
@@ -100,7 +101,11 @@ def _read_saved(path: Path) -> Tables:
 def _near_file(path: Path) -> str:
     if not path.parent.is_dir():
         return f" (nor the folder {path.parent})"
-    others = [file.name for file in path.parent.iterdir() if file.name != path.name]
+    others = [
+        file.name
+        for file in path.parent.iterdir()
+        if file.name != path.name and file.name.lower().endswith(ENDINGS)
+    ]
     stems = {name.partition(".")[0]: name for name in others}
     near = difflib.get_close_matches(path.name.partition(".")[0], stems, n=1)
     return f"; did you mean '{stems[near[0]]}'?" if near else ""

@@ -20,6 +20,7 @@ from brodmann.pipeline.evaluate import judged_splits
 from brodmann.pipeline.run_folder import in_threads
 from brodmann.pipeline.train import build_model, check_methods, tasks_of
 from brodmann.provenance import provenance
+from brodmann.reporting.task_tables import data_notes
 from brodmann.training.events import Report
 
 FINISHED = ("metrics.json", "transfer.json", "meta.json")
@@ -68,7 +69,7 @@ def measured(
     check_methods(config)
     report("stage", {"text": "reading tasks"})
     tasks = tasks_of(config, base, cache)
-    for text in dict.fromkeys(note for task in tasks for note in task.notes):
+    for text in data_notes(tasks):
         report("note", {"text": text})
     report("stage", {"text": f"loading {config.model.backbone}"})
     return plan_of_run(config, build_model(config, tasks), tasks, report, heads=heads)
