@@ -552,7 +552,7 @@ def test_only_attention_that_takes_a_bias_is_conditioned(tasks_of_every_kind: li
     from brodmann.models.encoders.ca_mtl import build
 
     tasks = tasks_of_every_kind[:2]
-    with pytest.raises(bm.InputError, match="attention = 'flex_attention' of the backbone takes"):
+    with pytest.raises(bm.InputError, match="attention = 'flex_attention' of the backbone accepts"):
         bm.MultiTaskModel.from_pretrained(
             "builtin:tiny", tasks, architecture="ca_mtl", attention="flex_attention"
         )

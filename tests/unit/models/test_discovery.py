@@ -183,9 +183,10 @@ def test_reach_finds_single_and_several_heads() -> None:
 def test_heads_side_by_side_are_told_from_mixed_ones() -> None:
     leaf = torch.rand(1, 3, 4, 2, requires_grad=True)
     heads = HeadTensor(leaf, 2)
-    assert keeps_apart(heads, leaf.flatten(2) * 3)
-    assert not keeps_apart(heads, leaf.flatten(2).cumsum(-1))
-    assert not keeps_apart(heads, leaf.transpose(2, 3).flatten(2))
+    assert keeps_apart(heads, leaf.flatten(2) * 3)[0] is True
+    assert keeps_apart(heads, leaf.flatten(2).cumsum(-1))[0] is False
+    assert keeps_apart(heads, leaf.transpose(2, 3).flatten(2))[0] is False
+    assert keeps_apart(heads, torch.rand(1, 3, 8, requires_grad=True) * 2)[0] is None
 
 
 @pytest.mark.parametrize("family", CONFIGS)

@@ -152,7 +152,7 @@ def test_predict_all_gives_every_input_the_tasks_that_read_it(tiny_model: Any) -
     assert whole["pair"]["score"] == pytest.approx(pair["pair"]["score"], abs=1e-5)
     assert whole["single"]["score"] == pytest.approx(text["single"]["score"], abs=1e-5)
     with pytest.raises(
-        bm.InputError, match=r"^input 2: no task of the model reads 3: single takes"
+        bm.InputError, match=r"^input 2: no task of the model reads 3: single needs"
     ):
         tiny_model.predict_all(["a", 3])
     assert tiny_model.predict_all([]) == []

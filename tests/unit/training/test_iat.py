@@ -136,7 +136,7 @@ def test_alpha_0_moves_no_head_in_the_last_steps(tasks_of_every_kind: list[Any])
     model = build(tasks)
 
     def note(event: str, facts: dict[str, Any]) -> None:
-        if event == "specialized":
+        if event == "method begins":
             at_switch.update(weights(model))
 
     options = OPTIONS | {"specialize": IAT(alpha=0, delta=0.5)}
@@ -291,7 +291,7 @@ def test_variants(tasks_of_every_kind: list[Any]) -> None:
     steps: dict[str, int] = {}
 
     def note(event: str, facts: dict[str, Any]) -> None:
-        if event == "specialized":
+        if event == "method begins":
             steps[variant] = facts["step"]
 
     chosen = {}

@@ -7,7 +7,7 @@ keys, whose result is multiplied with values. From there,
 - $W^O$ is the linear map that consumes the result, and the heads must arrive there side by side;
 - a projection's rows belong to the head whose queries, keys or values they reach (`reach.py`).
 
-Everything is established by exact zeros of gradients; nothing is taken from names. What cannot be
+Everything is established from exact gradients; nothing is taken from names. What cannot be
 established is an error that says what was found and what is missing.
 """
 

@@ -1,6 +1,7 @@
 """The smallest input that a bare model reads, for one pass that shows where its parts are."""
 
 import inspect
+from itertools import islice
 from typing import Any
 
 import torch
@@ -60,11 +61,10 @@ def _tokens(config: Any, count: int) -> torch.Tensor:
         for name, value in part.to_dict().items()
         if name.endswith(("_token_id", "_token_index")) and isinstance(value, int)
     }
-    usual = [token for token in range(size) if token not in named]
-    if not usual:
-        usual = list(range(size))
-    middle = len(usual) // 2
-    return torch.tensor([[usual[(middle + place) % len(usual)] for place in range(count)]])
+    from_middle = (token % size for token in range(size // 2, size // 2 + size))
+    usual = list(islice((token for token in from_middle if token not in named), count))
+    usual = usual or [0]
+    return torch.tensor([[usual[place % len(usual)] for place in range(count)]])
 
 
 def _picture(config: Any, model: Any) -> torch.Tensor:

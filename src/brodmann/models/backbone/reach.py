@@ -1,10 +1,10 @@
-"""Find out which attention heads an index of a tensor reaches, by gradients that are exactly zero.
+"""Find out which attention heads an index of a tensor reaches, from gradients of two passes.
 
-A mask over the heads selects half of them. The gradient of the selected heads' tensors is nonzero
-at an index if and only if the index reaches one of them, whatever lies in between (rotary
-positions, norms inside a head, reshapes). One mask and its complement per binary digit of the
-heads' numbers identify the head in 2·log₂(heads) small backward passes. Only indices that reach
-several heads need one pass per head.
+The second pass weights head h by 2^h. Multiplying by a power of two is exact in floating point, and
+a gradient is linear in its weights. So an index that reaches one head only has exactly 2^h times
+its first gradient in the second, whatever lies in between (rotary positions, norms inside a head,
+reshapes), and an index that reaches none has two exact zeros. Anything else reaches several heads;
+those, and only those, need one pass per head.
 """
 
 from collections.abc import Sequence
@@ -15,6 +15,8 @@ import torch
 from torch import Tensor
 
 from brodmann.files import Array
+
+MOST_CODED = 200  # powers of two of more heads do not fit float32
 
 
 @dataclass(frozen=True)
@@ -37,51 +39,51 @@ def reach(
     All `outputs` have the same number of heads.
     """
     heads = outputs[0].heads
-    sizes = [leaf.shape[axis] for leaf, axis in zip(leaves, axes, strict=True)]
-    alone = [np.zeros(size, dtype=int) for size in sizes]
-    several = [np.zeros(size, dtype=bool) for size in sizes]
-    touched = _touched(outputs, np.ones(heads, dtype=bool), leaves, axes)
-    if not any(each.any() for each in touched):
-        return [np.zeros((size, heads), dtype=bool) for size in sizes]
-    numbers = np.arange(heads)
-    for bit in range((heads - 1).bit_length()):
-        set_here = (numbers >> bit & 1).astype(bool)
-        with_bit = _touched(outputs, set_here, leaves, axes)
-        without = _touched(outputs, ~set_here, leaves, axes)
-        for place in range(len(leaves)):
-            alone[place] |= with_bit[place].astype(int) << bit
-            several[place] |= with_bit[place] & without[place]
-    found = [np.zeros((size, heads), dtype=bool) for size in sizes]
-    for place, matrix in enumerate(found):
-        single = touched[place] & ~several[place]
-        matrix[np.flatnonzero(single), alone[place][single]] = True
+    found = [
+        np.zeros((leaf.shape[axis], heads), dtype=bool)
+        for leaf, axis in zip(leaves, axes, strict=True)
+    ]
+    weights = [_random_weights(output.tensor) for output in outputs]
+    plain = _gradients(outputs, weights, leaves, torch.ones(heads))
+    if all(gradient is None for gradient in plain):
+        return found
+    middle = heads // 2
+    coded = _gradients(outputs, weights, leaves, 2.0 ** (torch.arange(heads) - middle))
+    exact = heads <= MOST_CODED and all(o.tensor.dtype != torch.float16 for o in outputs)
+    several = []
+    for matrix, first, second, axis in zip(found, plain, coded, axes, strict=True):
+        head, touched = _single_head(first, second, axis, len(matrix))
+        single = touched & (head + middle >= 0) & (head + middle < heads) & exact
+        matrix[np.flatnonzero(single), (head + middle)[single].astype(int)] = True
+        several.append(touched & ~single)
     if any(each.any() for each in several):
-        for head in range(heads):
-            for place, each in enumerate(_touched(outputs, numbers == head, leaves, axes)):
-                found[place][several[place], head] = each[several[place]]
+        for number in range(heads):
+            alone = torch.zeros(heads)
+            alone[number] = 1.0
+            gradients = _gradients(outputs, weights, leaves, alone)
+            for matrix, each, gradient, axis in zip(found, several, gradients, axes, strict=True):
+                if gradient is not None:
+                    matrix[each, number] = np.asarray(_by_index(gradient != 0, axis).any(axis=1))[
+                        each
+                    ]
     return found
 
 
-def keeps_apart(source: HeadTensor, states: Tensor) -> bool:
-    """Whether the last dimension of `states` is the heads of `source` side by side, unmixed."""
+def keeps_apart(
+    source: HeadTensor, states: Tensor, others: Sequence[Tensor] = (), axes: Sequence[int] = ()
+) -> tuple[bool | None, list[Array]]:
+    """Whether the last dimension of `states` is the heads of `source` side by side, unmixed.
+
+    None if `states` was not computed from them. The matrices say which heads `others` reach there.
+    """
     heads = source.heads
     if states.shape[-1] % heads:
-        return False
-    owner = np.arange(states.shape[-1]) // (states.shape[-1] // heads)
-    numbers = np.arange(heads)
-    sides = [np.ones(heads, dtype=bool)]
-    for bit in range((heads - 1).bit_length()):
-        set_here = (numbers >> bit & 1).astype(bool)
-        sides += [set_here, ~set_here]
-    for chosen in sides:
-        weights = torch.rand(states.shape, dtype=states.dtype, device=states.device) + 0.5
-        weights = weights * torch.as_tensor(chosen[owner], dtype=states.dtype, device=states.device)
-        (gradient,) = torch.autograd.grad(
-            states, source.tensor, weights, retain_graph=True, allow_unused=True
-        )
-        if gradient is None or not np.array_equal(_nonzero(gradient, source.axis), chosen):
-            return False
-    return True
+        return (False if depends(states, source.tensor) else None), []
+    by_head = HeadTensor(states.reshape(*states.shape[:-1], heads, -1), states.dim() - 1)
+    found, *matrices = reach([by_head], [source.tensor, *others], [source.axis, *axes])
+    if not found.any():
+        return None, []
+    return bool(np.array_equal(found, np.eye(heads, dtype=bool))), matrices
 
 
 def depends(states: Tensor, leaf: Tensor) -> bool:
@@ -104,37 +106,44 @@ def join_owned(
     return [(path, dimension, matrix) for (path, dimension), matrix in found.items()]
 
 
-def _touched(
-    outputs: Sequence[HeadTensor], chosen: Array, leaves: Sequence[Tensor], axes: Sequence[int]
-) -> list[Array]:
-    """(index,) of every leaf: whether it reaches one of the chosen heads."""
-    weights = []
-    for output in outputs:
-        shape = [1] * output.tensor.dim()
+def _single_head(
+    first: Tensor | None, second: Tensor | None, axis: int, size: int
+) -> tuple[Array, Array]:
+    """(exponent that all ratios of an index share, or nan), (whether the index is touched)."""
+    if first is None or second is None:
+        return np.full(size, np.nan), np.zeros(size, dtype=bool)
+    mantissa, exponent = torch.frexp(second.float() / first.float())  # 2^k is 0.5 · 2^(k+1)
+    power = torch.where(mantissa == 0.5, exponent.float() - 1, torch.nan)
+    here = _by_index((first != 0) | (second != 0), axis)
+    powers = _by_index(power, axis)
+    touched = np.asarray(here.any(axis=1))
+    low = np.where(here, powers, np.inf).min(axis=1)
+    high = np.where(here, powers, -np.inf).max(axis=1)
+    return np.where(low == high, low, np.nan), touched
+
+
+def _random_weights(tensor: Tensor) -> Tensor:
+    """Random weights of both signs, so that gradients of different tokens cannot cancel."""
+    return torch.randn_like(tensor, requires_grad=False)
+
+
+def _gradients(
+    outputs: Sequence[HeadTensor],
+    weights: Sequence[Tensor],
+    leaves: Sequence[Tensor],
+    by_head: Tensor,
+) -> tuple[Tensor | None, ...]:
+    """Gradients at the leaves of the weighted outputs, each head times its own number."""
+    scaled = []
+    for output, own in zip(outputs, weights, strict=True):
+        shape = [1] * own.dim()
         shape[output.axis] = -1
-        tensor = output.tensor
-        # Random weights, so that gradients of different tokens cannot cancel.
-        own = torch.rand(tensor.shape, dtype=tensor.dtype, device=tensor.device) + 0.5
-        own = own * torch.sign(torch.rand(tensor.shape, device=tensor.device) - 0.5).to(own.dtype)
-        weights.append(
-            own * torch.as_tensor(chosen, dtype=own.dtype, device=own.device).view(shape)
-        )
-    gradients = torch.autograd.grad(
-        [output.tensor for output in outputs],
-        leaves,
-        weights,
-        retain_graph=True,
-        allow_unused=True,
+        scaled.append(own * by_head.to(own.device, own.dtype).view(shape))
+    return torch.autograd.grad(
+        [output.tensor for output in outputs], leaves, scaled, retain_graph=True, allow_unused=True
     )
-    return [
-        np.zeros(leaf.shape[axis], dtype=bool) if gradient is None else _nonzero(gradient, axis)
-        for leaf, axis, gradient in zip(leaves, axes, gradients, strict=True)
-    ]
 
 
-def _nonzero(gradient: Tensor, axis: int) -> Array:
-    """(index,) whether anything along the other dimensions is nonzero."""
-    flat = (
-        gradient.detach().movedim(axis, 0).flatten(1) if gradient.dim() > 1 else gradient[:, None]
-    )
-    return np.asarray((flat != 0).any(dim=1).cpu().numpy())
+def _by_index(values: Tensor, axis: int) -> Array:
+    """(index along the axis, everything else)."""
+    return np.asarray(values.detach().movedim(axis, 0).reshape(values.shape[axis], -1).cpu())

@@ -72,22 +72,21 @@ def watch_pass(model: Any, inputs: dict[str, Any]) -> Seen:
 @contextlib.contextmanager
 def _untouched(model: Any) -> Iterator[None]:
     """Eval mode, no hooks, and no random number taken; everything is put back afterwards."""
-    modes = [(module, module.training) for module in model.modules()]
-    asked = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
-    hooks = without_hooks(model)
-    model.eval()
-    for parameter, _ in asked:
-        if parameter.is_floating_point():
-            parameter.requires_grad_(True)
+    training = [module for module in model.modules() if module.training]
+    frozen = [p for p in model.parameters() if not p.requires_grad and p.is_floating_point()]
+    for module in training:
+        module.training = False
+    for parameter in frozen:
+        parameter.requires_grad_(True)
     try:
-        with torch.random.fork_rng(), hooks:
+        with torch.random.fork_rng(), without_hooks(model):
             torch.manual_seed(0)
             yield
     finally:
-        for parameter, before in asked:
-            parameter.requires_grad_(before)
-        for module, mode in modes:
-            module.training = mode
+        for parameter in frozen:
+            parameter.requires_grad_(False)
+        for module in training:
+            module.training = True
 
 
 @contextlib.contextmanager
@@ -213,7 +212,8 @@ class _Watcher:
         leaves += self._own_parameters(module)
         if not outputs or not leaves or self.without_values:
             return []
-        return _owned_indices(outputs, leaves, group)
+        found = reach(outputs, [leaf.tensor for leaf in leaves], [leaf.axis for leaf in leaves])
+        return _owned_indices(leaves, found, group)
 
     def _own_parameters(self, module: nn.Module) -> list[Leaf]:
         """Vectors and tables that the attending module adds or multiplies by itself."""
@@ -239,34 +239,37 @@ class _Watcher:
 
     def _consume(self, call: Call, module: nn.Module, states: Tensor, by_position: bool) -> None:
         """A module takes the result of an attention: is it W^O, and are the heads side by side?"""
-        if not depends(states, call.result.tensor):
+        leaves = self._in_layer(call) if is_linear(module) and not self.without_values else []
+        matrices: list[Array] = []
+        if self.without_values:
+            apart: bool | None = depends(states, call.result.tensor) or None
+        else:
+            tensors, axes = [leaf.tensor for leaf in leaves], [leaf.axis for leaf in leaves]
+            apart, matrices = keeps_apart(call.result, states, tensors, axes)
+        if apart is None:
             return
-        apart = by_position and (self.without_values or keeps_apart(call.result, states))
+        apart = apart and by_position
         path = self.paths[module]
         if is_linear(module):
             call.output = path
             call.gate = path if apart else call.gate
             self.waiting.remove(call)
-            if apart:
-                self._own_multipliers(call, states)
             call.before = []
+            if apart:  # projections that multiply the results on their way are the heads', too
+                call.owned = join_owned(call.owned, _owned_indices(leaves, matrices, 1))
         elif apart and call.gate is None:
             call.gate = path
         if not apart and call.mixed is None:
             call.mixed = path
 
-    def _own_multipliers(self, call: Call, states: Tensor) -> None:
-        """Projections that multiply the heads' results on their way belong to the heads, too."""
+    def _in_layer(self, call: Call) -> list[Leaf]:
+        """What was computed in the layer of a call, before and after it."""
         layer = layer_of(call.module)
-        leaves = [
+        return [
             leaf
             for leaf in (*call.before, *self.leaves)
             if layer_of(leaf.parameters[0][0]) == layer
         ]
-        if not leaves or self.without_values:
-            return
-        by_head = HeadTensor(states.reshape(*states.shape[:-1], call.heads, -1), states.dim() - 1)
-        call.owned = join_owned(call.owned, _owned_indices([by_head], leaves, 1))
 
     def _leave(self, module: nn.Module, _: Any, output: Any) -> Any:
         while self.inside and self.inside.pop() is not module:
@@ -285,13 +288,12 @@ class _Watcher:
 
 
 def _owned_indices(
-    outputs: list[HeadTensor], leaves: list[Leaf], group: int
+    leaves: list[Leaf], matrices: list[Array], group: int
 ) -> list[tuple[str, int, Array]]:
-    """(path, dimension, (index, head)) of every leaf that reaches the heads."""
-    found = reach(outputs, [leaf.tensor for leaf in leaves], [leaf.axis for leaf in leaves])
+    """(path, dimension, (index, head)) of every leaf that reaches some heads."""
     return [
         (path, dimension, np.repeat(matrix, group, axis=1))
-        for leaf, matrix in zip(leaves, found, strict=True)
+        for leaf, matrix in zip(leaves, matrices, strict=True)
         if matrix.any() and not (leaf.shared_by_nature and matrix.all())
         for path, dimension in leaf.parameters
     ]
