@@ -21,6 +21,10 @@ class InputError(BrodmannError, ValueError):
     exit_code = 2
 
 
+class HeadsNotFoundError(InputError):
+    """The attention heads of a model cannot be located; the model may still train and predict."""
+
+
 class FolderBusyError(InputError):
     """Another process is writing to the folder."""
 

@@ -63,7 +63,8 @@ def _map_classifier(
 ) -> None:
     if overrides:
         raise InputError("--set changes a configuration: with --data there is none")
-    from brodmann.pipeline.map_checkpoint import FILE, Columns, map_checkpoint
+    from brodmann.models.labelled_batches import Columns
+    from brodmann.pipeline.map_checkpoint import FILE, map_checkpoint
 
     folder = to or Path(f"{Path(model).name}-heads")
     columns = Columns(text, pair, label)

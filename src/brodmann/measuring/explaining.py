@@ -10,8 +10,7 @@ linear estimate of what switching the head off would take away.
 Reference: Michel et al. 2019, "Are Sixteen Heads Really Better than One?", §2.3 (the gates).
 """
 
-import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,7 +33,7 @@ class Explanation:
     score: float  # the answer's probability
     tokens: list[str]
     gradients: Array  # (layer, head): above 0 speaks for the answer, below 0 against it
-    attention: Array | None  # (layer, head, token, token): from whom to whom; None without maps
+    attention: Array | None  # (layer, head, looking token, seen token); None without maps
 
     def top(self, count: int = 5) -> list[tuple[Head, float]]:
         """The heads with the largest gradients, for or against the answer."""
@@ -144,28 +143,42 @@ def _explain(
     tokens: list[str],
     text: str,
 ) -> Explanation:
-    from brodmann.models.backbone.anatomy import head_shape
+    from brodmann.models.backbone.anatomy import head_shape, kept_heads
+    from brodmann.models.heads.attention_maps import watch_maps
     from brodmann.models.heads.gates import head_gates
     from brodmann.models.heads.measure import measuring
 
     shape = head_shape(bare)
     gates = torch.ones(shape, requires_grad=True)
-    with measuring(model), _seen_maps(bare) as maps, head_gates(model, gates), torch.enable_grad():
+    with measuring(model), watch_maps(bare) as maps, head_gates(model, gates), torch.enable_grad():
         found = logits().float()
         answer = int(found.argmax()) if label is None else _number(names, label)
         (gradient,) = torch.autograd.grad(found[answer], gates)
     probabilities = found.detach().softmax(dim=-1)
-    attention = None
-    if len(maps) == shape[0] and all(one is not None for one in maps):
-        attention = torch.stack([one[0] for one in maps if one is not None]).cpu().numpy()
     return Explanation(
         text=text,
         answer=names[answer],
         score=float(probabilities[answer]),
         tokens=tokens,
         gradients=gradient.cpu().numpy(),
-        attention=attention,
+        attention=_whole_maps(maps, kept_heads(bare), shape[1]),
     )
+
+
+def _whole_maps(
+    maps: Sequence[Tensor | None], kept: Sequence[Sequence[int]], heads: int
+) -> Array | None:
+    """(layer, head, token, token) with zeros for removed heads; None if a layer returns no map."""
+    shapes = [one.shape[-2:] for one in maps if one is not None and one.dim() == 4]
+    if len(maps) != len(kept) or len(set(shapes)) != 1:
+        return None
+    whole = np.zeros((len(kept), heads, *shapes[0]), dtype=np.float32)
+    for layer, (one, left) in enumerate(zip(maps, kept, strict=True)):
+        if one is None and left:
+            return None
+        if one is not None:
+            whole[layer, list(left)] = one[0].float().cpu().numpy()
+    return whole
 
 
 def _number(names: list[str], label: str | int) -> int:
@@ -187,25 +200,3 @@ def explain_first(model: Any, tasks: Sequence[Task], split: str = "validation") 
         explained = _explain_task(model, task.name, first["text"], pair, None)
         found[task.name] = {**explained.to_dict(), "pair": pair, "truth": str(first["label"])}
     return found
-
-
-@contextlib.contextmanager
-def _seen_maps(bare: Any) -> Iterator[list[Tensor | None]]:
-    """Collect the attention maps, layer by layer; only eager attention returns them."""
-    from brodmann.models.backbone.anatomy import head_slots
-
-    seen: list[Tensor | None] = []
-
-    def watch(_: Any, __: Any, output: Any) -> None:
-        maps = output[1] if isinstance(output, tuple | list) and len(output) > 1 else None
-        seen.append(maps.detach() if isinstance(maps, Tensor) and maps.dim() == 4 else None)
-
-    before = bare.config._attn_implementation
-    handles = [slot.attention.register_forward_hook(watch) for slot in head_slots(bare)]
-    bare.set_attn_implementation("eager")
-    try:
-        yield seen
-    finally:
-        for handle in handles:
-            handle.remove()
-        bare.set_attn_implementation(before)

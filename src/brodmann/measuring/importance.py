@@ -23,7 +23,6 @@ from typing import Any
 import numpy as np
 
 from brodmann.data.schema import checked
-from brodmann.data.tasks import Task
 from brodmann.errors import InputError, did_you_mean
 from brodmann.files import Array
 from brodmann.measuring.measuring_settings import ImportanceSettings
@@ -36,7 +35,7 @@ Progress = Callable[[int], None]
 
 def head_importance(
     model: Any,
-    tasks: Sequence[Task] | Mapping[str, Any] | Any,
+    tasks: Any,
     *,
     tokenizer: Any = None,
     text: str = "text",
@@ -84,8 +83,10 @@ def head_importance(
     if not tasks:
         raise InputError("head_importance: no task was given")
     if tokenizer is not None:
-        columns = {"text": text, "pair": pair, "label": label, "batch_size": batch_size}
-        tasks = _batches_of(model, tokenizer, tasks, examples, seed, columns)
+        from brodmann.models.labelled_batches import Columns
+
+        columns = Columns(text, pair, label)
+        tasks = _batches_of(model, tokenizer, tasks, columns, examples, seed, batch_size)
     probes = _probes(model, tasks, examples, split, loss, seed, batch_size, precision)
     removed = gone_heads(model)
     found = [
@@ -119,9 +120,10 @@ def _batches_of(
     model: Any,
     tokenizer: Any,
     datasets: Any,
+    columns: Any,
     examples: int | Sequence[int] | None,
     seed: int,
-    columns: dict[str, Any],
+    batch_size: int,
 ) -> dict[str, list[Any]]:
     """Batches of datasets, {name: dataset} or one alone, each with a seeded draw of its rows."""
     from brodmann.data.sources.table import from_memory
@@ -129,13 +131,13 @@ def _batches_of(
     from brodmann.models.labelled_batches import labelled_batches
 
     named = datasets if isinstance(datasets, Mapping) else {"task": datasets}
-    if columns["text"] in named:  # a table by columns is one dataset
+    if columns.text in named:  # a table by columns is one dataset
         named = {"task": datasets}
     found = {}
     for name, rows in named.items():
         listed = from_memory(rows, name).rows
         chosen = [listed[int(place)] for place in drawn(len(listed), examples, seed)]
-        found[name] = labelled_batches(model, tokenizer, chosen, **columns)
+        found[name] = labelled_batches(model, tokenizer, chosen, columns, batch_size=batch_size)
     return found
 
 

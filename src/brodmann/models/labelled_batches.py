@@ -5,6 +5,7 @@ configuration names.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -15,14 +16,24 @@ IGNORED = -100  # the label of a token that is not judged
 LONGEST = 512  # tokens, if the tokenizer names no limit
 
 
+@dataclass(frozen=True)
+class Columns:
+    """The columns of a labelled table."""
+
+    text: str = "text"
+    pair: str | None = None
+    label: str = "label"
+
+    def names(self) -> list[str]:
+        return [name for name in (self.text, self.pair, self.label) if name is not None]
+
+
 def labelled_batches(
     model: Any,
     tokenizer: Any,
     rows: Iterable[Mapping[str, Any]],
+    columns: Columns,
     *,
-    text: str = "text",
-    pair: str | None = None,
-    label: str = "label",
     batch_size: int = 32,
 ) -> list[dict[str, Any]]:
     """Padded batches with labels, of similar length, on the model's device.
@@ -33,7 +44,7 @@ def labelled_batches(
     listed = list(rows)
     if not listed:
         raise InputError("no rows: expected at least one text with its label")
-    for column in (text, label, *([pair] if pair else [])):
+    for column in columns.names():
         for place, row in enumerate(listed):
             if row.get(column) is None:
                 known = did_you_mean(column, list(row))
@@ -41,9 +52,9 @@ def labelled_batches(
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token or tokenizer.unk_token
         model.config.pad_token_id = tokenizer.pad_token_id
-    by_word = not isinstance(listed[0][text], str)
+    by_word = not isinstance(listed[0][columns.text], str)
     encode = _encode_words if by_word else _encode_texts
-    items = encode(model, tokenizer, listed, text, pair, label)
+    items = encode(model, tokenizer, listed, columns)
     items.sort(key=lambda item: len(item["input_ids"]))
     starts = range(0, len(items), batch_size)
     return [_padded(items[s : s + batch_size], tokenizer, model.device) for s in starts]
@@ -76,38 +87,29 @@ def label_number(config: Any, value: Any, where: str) -> int | float:
 
 
 def _encode_texts(
-    model: Any,
-    tokenizer: Any,
-    rows: Sequence[Mapping[str, Any]],
-    text: str,
-    pair: str | None,
-    label: str,
+    model: Any, tokenizer: Any, rows: Sequence[Mapping[str, Any]], columns: Columns
 ) -> list[dict[str, Any]]:
     limit = _limit(model, tokenizer)
-    second = None if pair is None else [str(row[pair]) for row in rows]
-    encoded = tokenizer([str(row[text]) for row in rows], second, truncation=True, max_length=limit)
+    first = [str(row[columns.text]) for row in rows]
+    second = None if columns.pair is None else [str(row[columns.pair]) for row in rows]
+    encoded = tokenizer(first, second, truncation=True, max_length=limit)
     return [
         {name: values[place] for name, values in encoded.items()}
-        | {"labels": label_number(model.config, row[label], f"row {place + 1}")}
+        | {"labels": label_number(model.config, row[columns.label], f"row {place + 1}")}
         for place, row in enumerate(rows)
     ]
 
 
 def _encode_words(
-    model: Any,
-    tokenizer: Any,
-    rows: Sequence[Mapping[str, Any]],
-    text: str,
-    pair: str | None,
-    label: str,
+    model: Any, tokenizer: Any, rows: Sequence[Mapping[str, Any]], columns: Columns
 ) -> list[dict[str, Any]]:
     """Tags go to the first token of every word; the others are not judged."""
-    if pair is not None:
+    if columns.pair is not None:
         raise InputError("a second text cannot be combined with tags for words")
     limit = _limit(model, tokenizer)
     items = []
     for place, row in enumerate(rows):
-        words, tags = list(row[text]), row[label]
+        words, tags = list(row[columns.text]), row[columns.label]
         if isinstance(tags, str) or len(words) != len(tags):
             raise InputError(
                 f"row {place + 1}: expected one tag for each of the {len(words)} words"

@@ -4,7 +4,6 @@ A checkpoint (folder or hub id) and a table with texts and labels → `importanc
 `pruning-curve.json` and a page with the atlas.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,21 +13,13 @@ from brodmann.files import write_json
 from brodmann.measuring.batch_outcomes import BatchOutcomes, BatchTask
 from brodmann.measuring.importance import head_importance
 from brodmann.measuring.pruning_curve import SHARES, pruning_curve
+from brodmann.models.labelled_batches import Columns, labelled_batches
 from brodmann.results import HeadScores
 from brodmann.training.events import Report
 
 FILE = "importance.json"
 CURVE = "pruning-curve.json"
 DRAWS = 3  # random choices of heads for every share of the curve
-
-
-@dataclass(frozen=True)
-class Columns:
-    """The columns of a labelled file."""
-
-    text: str = "text"
-    pair: str | None = None
-    label: str = "label"
 
 
 def map_checkpoint(
@@ -44,13 +35,12 @@ def map_checkpoint(
     """Measure importance and the pruning curve of a checkpoint, and write them to `folder`."""
     from brodmann.models.backbone.classifiers import load_classifier
     from brodmann.models.heads.probes import drawn
-    from brodmann.models.labelled_batches import labelled_batches
 
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder}: is a file, expected a folder to write to")
     table = read_file(data)
-    for column in (columns.text, columns.label, columns.pair):
-        if column is not None and column not in table.columns():
+    for column in columns.names():
+        if column not in table.columns():
             raise InputError(
                 f"{data}: no column '{column}', found {', '.join(table.columns())}: "
                 "name them with --text, --pair and --label"
@@ -58,14 +48,7 @@ def map_checkpoint(
     model, tokenizer = load_classifier(name)
     rows = [table.rows[int(place)] for place in drawn(len(table.rows), examples, seed)]
     try:
-        batches = labelled_batches(
-            model,
-            tokenizer,
-            rows,
-            text=columns.text,
-            pair=columns.pair,
-            label=columns.label,
-        )
+        batches = labelled_batches(model, tokenizer, rows, columns)
     except InputError as error:
         raise InputError(f"{data}: {error}") from None
     task = BatchTask(data.stem, batches)

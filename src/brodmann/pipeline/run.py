@@ -8,11 +8,11 @@ from typing import Any
 from brodmann.config import Config
 from brodmann.data.task_cache import TaskCache
 from brodmann.data.tasks import Task
-from brodmann.errors import InputError
+from brodmann.errors import HeadsNotFoundError, InputError
 from brodmann.files import read_json
 from brodmann.pipeline.dissociate import dissociate_in
 from brodmann.pipeline.evaluate import OUTCOMES, evaluate_in
-from brodmann.pipeline.map import FILE, map_in
+from brodmann.pipeline.map import map_in
 from brodmann.pipeline.run_folder import opened
 from brodmann.pipeline.train import prepare, train_in
 from brodmann.training.events import Report
@@ -68,23 +68,12 @@ def measure_heads(
     """Map heads and measure dissociation of a trained model, if asked for; scores and findings."""
     if not heads:
         return document
-    missing = _why_no_heads(folder)
-    if missing is not None:
-        report("note", {"text": f"no map of heads: {missing}"})
+    try:
+        scores = map_in(folder, config, tasks, report)
+    except HeadsNotFoundError as error:
+        report("note", {"text": f"no map of heads: {error}"})
         return document
-    scores = map_in(folder, config, tasks, report)
     if len(tasks) > 1:
         result = dissociate_in(folder, config, tasks, report, scores)
         document["dissociation"] = result.summary()
     return document
-
-
-def _why_no_heads(folder: Path) -> str | None:
-    """Why the heads of a trained model cannot be located; None if they can."""
-    if (folder / FILE).is_file():
-        return None
-    from brodmann.models.backbone.anatomy import find_anatomy
-    from brodmann.models.multitask import MultiTaskModel
-
-    found = find_anatomy(MultiTaskModel.from_pretrained(folder / "model").bare_models()[0])
-    return str(found) if isinstance(found, InputError) else None

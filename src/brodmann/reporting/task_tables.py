@@ -1,6 +1,5 @@
 """Tasks before any training: those of a run as they were read, and named datasets."""
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,11 +8,6 @@ from brodmann.data.sources.table import SPLITS
 from brodmann.data.tasks import Task
 from brodmann.reporting.blocks import Block, Table, Words
 from brodmann.text import NOTHING
-
-HELD_OUT = re.compile(
-    r"(?P<task>.*): no validation split: (?P<count>[\d,]+ of [\d,]+) training examples held out "
-    r"(?P<how>.*)"
-)
 
 
 def tasks_read(tasks: Sequence[Task]) -> list[Block]:
@@ -42,23 +36,12 @@ def tasks_read(tasks: Sequence[Task]) -> list[Block]:
 
 
 def data_notes(tasks: Sequence[Task]) -> list[str]:
-    """The notes on the tasks' data; tasks without a validation split share one."""
-    held: dict[str, list[str]] = {}
-    others = []
+    """The notes on the tasks' data; tasks with the same note share it."""
+    names: dict[str, list[str]] = {}
     for task in tasks:
         for note in task.notes:
-            if found := HELD_OUT.fullmatch(note):
-                held.setdefault(found["how"], []).append(f"{found['task']} ({found['count']})")
-            else:
-                others.append(note)
-    shared = [
-        f"no validation split: training examples held out {how}: {', '.join(names)}"
-        for how, names in held.items()
-        if len(names) > 1
-    ]
-    alone = {names[0].partition(" (")[0] for names in held.values() if len(names) == 1}
-    others += [note for t in tasks if t.name in alone for note in t.notes if HELD_OUT.match(note)]
-    return [*shared, *dict.fromkeys(others)]
+            names.setdefault(note.removeprefix(f"{task.name}: "), []).append(task.name)
+    return [f"{', '.join(dict.fromkeys(of))}: {text}" for text, of in names.items()]
 
 
 def catalogue(entries: Sequence[Entry]) -> list[Block]:

@@ -99,7 +99,7 @@ def anatomy(model: Any, inputs: Mapping[str, Any] | None = None) -> Anatomy:
     """Where the layers and attention heads of any transformers model are.
 
     `inputs` is what its forward pass needs, if a short text, a picture or a sound is not enough.
-    Raises InputError, with what was found and what is missing, if the heads cannot be located.
+    Raises HeadsNotFoundError, with what was found and what is missing, if they cannot be located.
     """
     return anatomy_of(bare_models(model)[0], inputs)
 
@@ -118,14 +118,6 @@ def anatomy_of(model: Any, inputs: Mapping[str, Any] | None = None) -> Anatomy:
                 _of_configuration[key] = found
         _of_model[model] = found
     return found
-
-
-def find_anatomy(model: Any) -> Anatomy | InputError:
-    """The anatomy of a bare model, or the reason why there is none."""
-    try:
-        return anatomy_of(model)
-    except InputError as error:
-        return error
 
 
 def _described(config: Any) -> str:

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from brodmann.errors import InputError
+from brodmann.errors import HeadsNotFoundError
 from brodmann.files import Array
 from brodmann.models.backbone.anatomy import Anatomy, Attention, Projection
 from brodmann.models.backbone.probe_inputs import probe_inputs
@@ -45,26 +45,28 @@ def _watch_first_that_runs(
         except Exception as error:  # models raise whatever they like about inputs
             first = first or error
     read = ", ".join(name for name in candidates[-1] if name != "use_cache")
-    raise InputError(
+    raise HeadsNotFoundError(
         f"{type(model).__name__}: its forward pass fails on the smallest input ({read}): "
         f"{first}; pass what it reads: anatomy(model, inputs)"
     ) from first
 
 
 def check_found(model: Any, seen: Seen) -> None:
-    """Raise InputError, with what was found and what is missing, unless every head was located."""
+    """Raise HeadsNotFoundError, with what was found and what is missing, for heads not located."""
     name = type(model).__name__
     if not seen.calls:
-        raise InputError(
+        raise HeadsNotFoundError(
             f"{name}: no attention heads were found: its forward pass neither goes through "
             "transformers' attention interface nor multiplies values with a softmax over keys"
         )
     for call in seen.calls:
         where = f"{name}: attention of {call.heads} heads was found in '{call.module}'"
         if call.output is None:
-            raise InputError(f"{where}, but no linear map takes its result")
+            raise HeadsNotFoundError(f"{where}, but no linear map takes its result")
         if call.gate is None:
-            raise InputError(f"{where}, but '{call.mixed}' mixes the heads before any other module")
+            raise HeadsNotFoundError(
+                f"{where}, but '{call.mixed}' mixes the heads before any other module"
+            )
 
 
 def _assemble(model: Any, seen: Seen, inputs: dict[str, Any]) -> Anatomy:

@@ -55,15 +55,20 @@ def attention_map_similarity(
             "attention maps: the two models read different tokens (tokenizer, max_length)"
         )
     total, count = torch.zeros(head_shape(bares[0]), dtype=torch.float64), 0
-    with _maps_of(first, bares[0]) as one, _maps_of(second, bares[1]) as two:
+    with (
+        evaluating(first),
+        evaluating(second),
+        watch_maps(bares[0]) as one,
+        watch_maps(bares[1]) as two,
+    ):
         for items in evaluation_order(encoded, batch_size):
             maps: list[list[Tensor]] = []
-            for model, seen in ((first, one), (second, two)):
+            for model, seen, bare in ((first, one, bares[0]), (second, two, bares[1])):
                 one.clear()
                 two.clear()  # one model may be both
                 batch = unlabelled(model, task.name, encoded, items)
                 model(batch)
-                maps.append(list(seen))
+                maps.append(_check_maps(seen, bare))
             mask = batch.inputs["attention_mask"]
             for layer, (a, b) in enumerate(zip(*maps, strict=True)):
                 total[layer] += _cosines(a, b, mask).double().sum(dim=0).cpu()
@@ -79,23 +84,30 @@ def _cosines(a: Tensor, b: Tensor, mask: Tensor) -> Tensor:
 
 
 @contextlib.contextmanager
-def _maps_of(model: MultiTaskModel, bare: Any) -> Iterator[list[Tensor]]:
-    """Collect the maps of every forward pass, layer by layer; only eager attention returns them."""
-    seen: list[Tensor] = []
+def watch_maps(bare: Any) -> Iterator[list[Tensor | None]]:
+    """Collect the maps of every forward pass, layer by layer; None where a module returns none.
+
+    Only eager attention returns maps, so it is used inside the block.
+    """
+    seen: list[Tensor | None] = []
 
     def watch(_: Any, __: Any, output: Any) -> None:
-        maps = output[1] if isinstance(output, tuple) and len(output) > 1 else None
-        if maps is None:
-            raise InputError(f"{type(bare).__name__}: its attention does not return its maps")
-        seen.append(maps)
+        maps = output[1] if isinstance(output, tuple | list) and len(output) > 1 else None
+        seen.append(maps.detach() if isinstance(maps, Tensor) else None)
 
     before = bare.config._attn_implementation
     handles = [slot.attention.register_forward_hook(watch) for slot in head_slots(bare)]
     bare.set_attn_implementation("eager")
     try:
-        with evaluating(model):
-            yield seen
+        yield seen
     finally:
         for handle in handles:
             handle.remove()
         bare.set_attn_implementation(before)
+
+
+def _check_maps(seen: list[Tensor | None], bare: Any) -> list[Tensor]:
+    found = [maps for maps in seen if maps is not None]
+    if len(found) < len(seen):
+        raise InputError(f"{type(bare).__name__}: its attention does not return its maps")
+    return found

@@ -12,7 +12,7 @@ from typing import Any
 from brodmann.config import Config, load_config
 from brodmann.data.task_cache import TaskCache
 from brodmann.data.tasks import Task
-from brodmann.errors import InputError
+from brodmann.errors import HeadsNotFoundError, InputError
 from brodmann.files import read_json, read_log, write_json
 from brodmann.measuring.importance import passes
 from brodmann.pipeline.dissociate import planned_passes
@@ -91,11 +91,20 @@ def calibrated(
         return calibrate(loop, lambda items: report("measuring goes on", {"items": items}))
 
 
+def _heads_of(model: Any) -> int:
+    """Number of heads that `run` would map; 0 if it would say that they cannot be located."""
+    from brodmann.models.backbone.anatomy import head_shape
+
+    try:
+        return math.prod(head_shape(model.bare_models()[0]))
+    except HeadsNotFoundError:
+        return 0
+
+
 def plan_of_run(
     config: Config, model: Any, tasks: list[Task], report: Report, *, heads: bool
 ) -> dict[str, Any]:
     """Plan a model that is built; the steps change it, so discard it afterwards."""
-    from brodmann.models.backbone.anatomy import Anatomy, find_anatomy
     from brodmann.training.calibration import split_tokens
 
     counts, disk = model.parameter_counts(), disk_of(model, config)
@@ -116,15 +125,14 @@ def plan_of_run(
         "evaluation": sum(tokens(split) for split in judged_splits(tasks)),
     }
     mapped = 0
-    found_heads = find_anatomy(model.bare_models()[0]) if heads else None
-    if isinstance(found_heads, Anatomy):
-        layers, across = found_heads.shape
+    heads_to_map = _heads_of(model) if heads else 0
+    if heads_to_map:
         read_once = sum(
             split_tokens(model.encode(task.spec, task.splits["train"]), batch_size)
             * _share_of_examples(config, task)
             for task in tasks
         )
-        mapped = int(read_once) * passes(config.map.estimator, layers * across)
+        mapped = int(read_once) * passes(config.map.estimator, heads_to_map)
         if len(tasks) > 1:
             read["dissociation"] = validation * planned_passes(config, len(tasks))
     seconds = {stage: size * found.seconds_per_token_read for stage, size in read.items()}
