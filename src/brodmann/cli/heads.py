@@ -28,6 +28,9 @@ def map_command(
     to: Annotated[
         Path | None, typer.Option(help="folder to write, with --data; default: NAME-heads")
     ] = None,
+    device: Annotated[
+        str, typer.Option(help="where the model runs, with --data: auto, cpu, cuda, mps or xpu")
+    ] = "auto",
     overrides: Overrides = None,
     as_json: Json = False,
 ) -> None:
@@ -37,10 +40,27 @@ def map_command(
     ./my-model --data reviews.csv --text body --label stars)
     """
     if data is not None:
-        _map_classifier(config, data, text, pair, label, examples, to, overrides, as_json)
+        from brodmann.models.labelled_batches import Columns
+        from brodmann.pipeline.map_checkpoint import FILE as CLASSIFIER_MAP
+        from brodmann.pipeline.map_checkpoint import map_checkpoint
+
+        if overrides:
+            raise InputError("--set changes a configuration: with --data there is none")
+        columns = Columns(text, pair, label)
+        folder = to or Path(f"{Path(config).name}-heads")
+        with view(as_json) as report:
+            map_checkpoint(
+                config, data, folder, report, columns=columns, examples=examples, device=device
+            )
+        if as_json:
+            print((folder / CLASSIFIER_MAP).read_text(encoding="utf-8"))
         return
-    if to is not None or pair is not None or (text, label, examples) != ("text", "label", 1000):
-        raise InputError("--text, --pair, --label, --examples and --to need --data")
+    usual = (None, None, "text", "label", 1000, "auto")
+    if (to, pair, text, label, examples, device) != usual:
+        raise InputError(
+            "--text, --pair, --label, --examples, --to and --device need --data (for a run: "
+            "--set device=cpu)"
+        )
     settings, base = loaded(Path(config), overrides)
     from brodmann.pipeline.map import FILE, map_heads
 
@@ -48,30 +68,6 @@ def map_command(
         map_heads(settings, base, report)
     if as_json and is_main_process():
         print((settings.folder / FILE).read_text(encoding="utf-8"))
-
-
-def _map_classifier(
-    model: str,
-    data: Path,
-    text: str,
-    pair: str | None,
-    label: str,
-    examples: int,
-    to: Path | None,
-    overrides: list[str] | None,
-    as_json: bool,
-) -> None:
-    if overrides:
-        raise InputError("--set changes a configuration: with --data there is none")
-    from brodmann.models.labelled_batches import Columns
-    from brodmann.pipeline.map_checkpoint import FILE, map_checkpoint
-
-    folder = to or Path(f"{Path(model).name}-heads")
-    columns = Columns(text, pair, label)
-    with view(as_json) as report:
-        map_checkpoint(model, data, folder, report, columns=columns, examples=examples)
-    if as_json:
-        print((folder / FILE).read_text(encoding="utf-8"))
 
 
 @app.command()

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from brodmann.cli.options import (
+    Device,
     Json,
     Overrides,
     RunPath,
@@ -91,6 +92,7 @@ def predict(
         str | None, typer.Option("--format", help="jsonl or csv; default: by the suffix of --to")
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="print every digit of the numbers")] = False,
+    device: Device = "auto",
 ) -> None:
     """Answer every line of input (a text, or JSON with the task's columns): one answer per line.
 
@@ -112,7 +114,7 @@ def predict(
     if file is None and isinstance(sys.stdin, io.TextIOWrapper):
         sys.stdin.reconfigure(encoding="utf-8", errors="strict")
     inputs = inputs_from_lines(sys.stdin, "stdin") if file is None else inputs_from_file(file)
-    loaded = MultiTaskModel.from_pretrained(model)
+    loaded = MultiTaskModel.from_pretrained(model, device=device)
     specs = loaded.specs.values() if task is None else [loaded.spec(task)]
     answers = Answers(loaded, task, inputs, full=full)
     with _output(to) as write:
@@ -159,6 +161,7 @@ def submission(
     partial: Annotated[
         bool, typer.Option(help="include only the tasks that the model has")
     ] = False,
+    device: Device = "auto",
     as_json: Json = False,
 ) -> None:
     """Answer a benchmark's unlabelled test sets and write the zip that its server accepts.
@@ -173,5 +176,7 @@ def submission(
         data_dir = Path(loaded(model, None)[0].data_dir)
     data_dir = (data_dir or Path()).expanduser()
     with view(as_json) as report:
-        counts = write(model, benchmark, target, data_dir, partial=partial, report=report)
+        counts = write(
+            model, benchmark, target, data_dir, partial=partial, report=report, device=device
+        )
     print(json.dumps({"file": str(target), **counts}) if as_json else f"wrote {target}")

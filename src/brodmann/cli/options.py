@@ -42,6 +42,9 @@ Workers = Annotated[
 Cpus = Annotated[float, typer.Option(help="cores per cell, with ray")]
 Gpus = Annotated[float, typer.Option(help="GPUs per cell, with ray")]
 Retries = Annotated[int, typer.Option(help="how often to retry a failed cell", min=0)]
+Device = Annotated[
+    str, typer.Option(help="where the model runs: auto (the best here), cpu, cuda, mps or xpu")
+]
 Json = Annotated[bool, typer.Option("--json", help="print JSON for a program to read")]
 
 

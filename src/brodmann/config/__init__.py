@@ -5,6 +5,7 @@ configuration and Python share every default and check; settings that only a con
 in `config/sections.py`. Only `pipeline` and the rooms above it see a whole configuration.
 """
 
+import re
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,7 +29,7 @@ from brodmann.data.sources.readers import ENDINGS
 from brodmann.errors import InputError, did_you_mean
 from brodmann.files import digest
 from brodmann.measuring.measuring_settings import DissociationSettings, ImportanceSettings
-from brodmann.models.model_settings import ModelSettings
+from brodmann.models.model_settings import DEVICES, ModelSettings
 from brodmann.training.method_settings import IAT
 from brodmann.training.settings import TrainingSettings
 
@@ -61,6 +62,9 @@ class Config(Section):
     seed: Seed = Field(0, description="seed of weights, batches and random heads")
     data_seed: Seed = Field(0, description="seed of data splits and samples")
     data_dir: str | None = Field(None, description="folder that relative data paths start from")
+    device: str = Field(
+        "auto", description="where models run: auto (the best one here), cpu, cuda, mps or xpu"
+    )
     threads: Annotated[int, Field(gt=0, le=1024)] | None = Field(
         None, description="CPU threads; default: torch's choice"
     )
@@ -114,6 +118,13 @@ class Config(Section):
         if len(name.encode()) > LONGEST_NAME:
             raise ValueError(f"expected a folder name of at most {LONGEST_NAME} bytes")
         return name
+
+    @field_validator("device")
+    @classmethod
+    def _known_device(cls, device: str) -> str:
+        if not re.fullmatch(DEVICES, device):
+            raise ValueError("expected auto, cpu, cuda, cuda:1, mps or xpu")
+        return device
 
     @field_validator("tasks")
     @classmethod

@@ -10,8 +10,9 @@ from brodmann.errors import InputError
 
 # A trained model does not depend on what is measured afterwards, so other measuring settings do not
 # make another run: each measurement stores its settings and is repeated when they change.
-RESULT_DOES_NOT_DEPEND_ON: tuple[str, ...] = ("name", "output", "data_dir", "trackers", "threads")
-RESULT_DOES_NOT_DEPEND_ON += ("keep_checkpoints", "map", "dissociation", "grid", "compare")
+RESULT_DOES_NOT_DEPEND_ON: tuple[str, ...] = ("name", "output", "data_dir", "device", "threads")
+RESULT_DOES_NOT_DEPEND_ON += ("trackers", "keep_checkpoints", "map", "dissociation", "grid")
+RESULT_DOES_NOT_DEPEND_ON += ("compare",)
 
 
 def apply_override(values: dict[str, Any], override: str) -> None:

@@ -36,8 +36,6 @@ class Batch:
     tasks: int = 0  # number of tasks in the whole batch, over all processes
 
     def to(self, device: Any) -> "Batch":
-        if getattr(device, "type", device) == "cpu":
-            return self
         for name, tensor in self.inputs.items():
             self.inputs[name] = tensor.to(device, non_blocking=True)
         for part in self.parts:

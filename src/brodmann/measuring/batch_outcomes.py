@@ -99,9 +99,9 @@ def right_answers(outputs: Any, batch: Any) -> torch.Tensor:
         raise InputError("no classes to compare: pass score=(outputs, batch) → one number per row")
     right: torch.Tensor = logits.argmax(dim=-1) == labels
     if right.dim() == 1:
-        return right.double()
+        return right.cpu().double()
     counted: torch.Tensor = labels != -100
-    return (right & counted).sum(dim=1).double() / counted.sum(dim=1).clamp(min=1)
+    return (right & counted).sum(dim=1).cpu().double() / counted.sum(dim=1).clamp(min=1).cpu()
 
 
 def _device(batch: Any) -> torch.device:

@@ -53,7 +53,7 @@ def model_for_tasks(
     new = type(model)(backbone, specs, settings)
     if model.gates is not None and new.gates is not None:
         new.gates.load_state_dict(model.gates.state_dict())
-    return new
+    return new.to(model.device)
 
 
 def head_for_new_task(model: Any, spec: TaskSpec, like: str, head: str) -> Any:

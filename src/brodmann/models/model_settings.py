@@ -13,6 +13,7 @@ from brodmann.data.schema import Settings, Share
 
 SHORTEST = 8  # tokens: the special ones and a few words
 EVALUATION_BATCH = 64  # default number of items per batch where nothing is trained
+DEVICES = r"auto|cpu|mps|(cuda|xpu)(:\d+)?"  # pattern of their names
 OWN = "own"  # a resolved pooling: that of the family's own head
 
 Attention = Literal["eager", "sdpa", "flash_attention_2", "flex_attention"]

@@ -21,6 +21,7 @@ from brodmann.files import whole_folder, write_checksums, write_json, write_text
 from brodmann.models.backbone import load as backbones
 from brodmann.models.backbone.anatomy import AroundBackbones, bare_models
 from brodmann.models.backbone.checkpointing import enable_checkpointing
+from brodmann.models.backbone.devices import choose_device
 from brodmann.models.derived import head_for_new_task, model_for_tasks
 from brodmann.models.encoders import ARCHITECTURES, Architecture, check_architecture
 from brodmann.models.encoders.task_context import checkpoint_contexts
@@ -105,6 +106,7 @@ class MultiTaskModel(AroundBackbones):
         gates: str | None = USUAL.gates,
         pooling: str = USUAL.pooling,
         seed: int = 0,
+        device: str | torch.device = "auto",
     ) -> "MultiTaskModel":
         """Build a model for `tasks` on the backbone `name`, or load a trained one from its folder.
 
@@ -112,17 +114,19 @@ class MultiTaskModel(AroundBackbones):
         an architecture adds do) or the share of the layers, from the bottom, that do not train.
         `dropout` overrides the backbone's own. `gates` are "trained" with the model, or a "mask".
         `pooling` chooses the vector that represents a text: "auto", "pooler", "first" or "mean"
-        (`models/pooling.py`).
+        (`models/pooling.py`). `device` is where the model runs: "auto" (the best one here), "cpu",
+        "cuda", "cuda:1", "mps" or "xpu"; training and every measurement stay there.
         """
+        place = choose_device(device)
         folder = Path(name)
         if is_model_folder(folder):
             if tasks is not None:
                 raise InputError(
                     f"{name}: a trained model already has its tasks: leave 'tasks' out"
                 )
-            return load_model(cls, folder)
+            return load_model(cls, folder).to(place)
         if is_model_folder(folder / "model"):  # a run folder
-            return cls.from_pretrained(folder / "model", tasks)
+            return cls.from_pretrained(folder / "model", tasks, device=place)
         if isinstance(tasks, Task | TaskSpec):
             raise InputError("tasks: expected a list, found one task: put it in [ ]")
         if not tasks:
@@ -148,7 +152,7 @@ class MultiTaskModel(AroundBackbones):
             settings.pooling, loaded.model, reads_pooler=reads_pooler(loaded.model.config)
         )
         specs = [task.spec if isinstance(task, Task) else task for task in tasks]
-        return cls(loaded, specs, Blueprint.of(settings, pooling=read, seed=seed))
+        return cls(loaded, specs, Blueprint.of(settings, pooling=read, seed=seed)).to(place)
 
     def for_tasks(
         self,

@@ -138,7 +138,8 @@ def _attention_maps(
     }
 
     def loaded(*own: str) -> Any:
-        return MultiTaskModel.from_pretrained(models[frozenset(own)] / "model")
+        place = models[frozenset(own)] / "model"
+        return MultiTaskModel.from_pretrained(place, device=config.device)
 
     found: dict[str, Any] = {}
     for title, extreme in (("helpful", max), ("harmful", min)):

@@ -30,8 +30,8 @@ def relate_attention(
     trained(config)
     report("stage", {"text": "reading tasks"})
     tasks = tasks_of(config, base)
-    second = trained_model(str(other))
-    first = trained_model(str(config.folder))
+    second = trained_model(str(other), config.device)
+    first = trained_model(str(config.folder), config.device)
     common = [task for task in tasks if task.name in second.specs]
     if not common:
         raise InputError(

@@ -24,7 +24,7 @@ def dissociate(config: Config, base: Path, report: Report) -> Dissociation:
     tasks = tasks_of(config, base)
     if len(tasks) < 2:
         raise InputError(f"{config.folder}: dissociation needs at least two tasks")
-    with together(), opened(config, tasks, keep=True, main=is_main()) as folder:
+    with together(config.device), opened(config, tasks, keep=True, main=is_main()) as folder:
         return dissociate_in(folder, config, tasks, report)
 
 
@@ -49,7 +49,7 @@ def dissociate_in(
         report("measuring starts", {"what": "switching heads off", "examples": total})
         with timed(folder, "dissociation"):
             result = dissociation(
-                MultiTaskModel.from_pretrained(folder / "model"),
+                MultiTaskModel.from_pretrained(folder / "model", device=config.device),
                 tasks,
                 scores,
                 **section.model_dump(),

@@ -22,6 +22,7 @@ EXTRAS = {
 def examine() -> dict[str, Any]:
     import torch
 
+    from brodmann.models.backbone.devices import available_devices
     from brodmann.models.backbone.load import MINILM_INSTALL, MINILM_PACKAGE
 
     checks: list[dict[str, Any]] = []
@@ -31,8 +32,9 @@ def examine() -> dict[str, Any]:
 
     for name in ("brodmann", *CORE):
         check(name, True, importlib.metadata.version(name))
-    device = torch.cuda.get_device_name() if torch.cuda.is_available() else "none, runs on the CPU"
-    check("gpu", torch.cuda.is_available(), device)
+    found = available_devices()
+    best = f"{_named(found[0])} (device = auto; available: {', '.join(found)})"
+    check("device", found != ["cpu"], best)
     check("threads", True, f"{torch.get_num_threads()} of {os.cpu_count()} cores")
     check("bf16", *_bf16())
     minilm = importlib.util.find_spec(MINILM_PACKAGE) is not None
@@ -50,11 +52,21 @@ def examine() -> dict[str, Any]:
     return {"checks": checks}
 
 
+def _named(kind: str) -> str:
+    """What people call a device: the name of a GPU."""
+    import torch
+
+    if kind in ("cpu", "mps"):
+        return "the CPU" if kind == "cpu" else "Apple's GPU"
+    return str((torch.cuda if kind == "cuda" else torch.xpu).get_device_name(0))
+
+
 def _bf16() -> tuple[bool, str]:
     """Whether the CPU multiplies bfloat16 natively; otherwise bf16 is several times slower."""
-    from brodmann.models.backbone.precision import default_device, fast_bf16
+    from brodmann.models.backbone.devices import choose_device
+    from brodmann.models.backbone.precision import fast_bf16
 
-    supported = fast_bf16(default_device())
+    supported = fast_bf16(choose_device())
     if supported:
         return True, "fast on this machine"
     return False, 'slow on this machine: use precision = "auto"'

@@ -29,7 +29,7 @@ def evaluate(
 
     trained(config)
     tasks = tasks_of(config, base, cache)
-    with together(), opened(config, tasks, keep=True, main=is_main()) as folder:
+    with together(config.device), opened(config, tasks, keep=True, main=is_main()) as folder:
         return evaluate_in(folder, config, tasks, report)
 
 
@@ -44,7 +44,7 @@ def _evaluate_in(folder: Path, config: Config, tasks: list[Task], report: Report
     from brodmann.models.multitask import MultiTaskModel
     from brodmann.training.processes import is_main
 
-    model = MultiTaskModel.from_pretrained(folder / "model")
+    model = MultiTaskModel.from_pretrained(folder / "model", device=config.device)
     splits = judged_splits(tasks)
     total = sum(len(task.splits.get(split, ())) for task in tasks for split in splits)
     if knows_tasks(model):

@@ -20,7 +20,7 @@ def export(
         )
     if zeroed and form == "onnx":
         raise InputError("--zeroed needs --to transformers: ONNX stores removed heads as they are")
-    model = MultiTaskModel.from_pretrained(source)
+    model = MultiTaskModel.from_pretrained(source, device="cpu")  # files are the same anywhere
     model.spec(task)
     folder = out or source / f"{task}-{form}"
     if form == "onnx":

@@ -23,7 +23,7 @@ def map_heads(config: Config, base: Path, report: Report) -> HeadScores:
 
     trained(config)
     tasks = tasks_of(config, base)
-    with together(), opened(config, tasks, keep=True, main=is_main()) as folder:
+    with together(config.device), opened(config, tasks, keep=True, main=is_main()) as folder:
         scores = map_in(folder, config, tasks, report)
     if (folder / DISSOCIATION).is_file() and not Dissociation.load(folder / DISSOCIATION).is_of(
         scores
@@ -42,7 +42,7 @@ def map_in(folder: Path, config: Config, tasks: list[Task], report: Report) -> H
     request = requested(config)
     scores = stored(folder / FILE, request)
     if scores is None:
-        model = MultiTaskModel.from_pretrained(folder / "model")
+        model = MultiTaskModel.from_pretrained(folder / "model", device=config.device)
         section = config.map
         layers, heads = head_shape(model.bare_models()[0])
         sizes = [len(task.splits["train"]) for task in tasks]

@@ -31,6 +31,7 @@ def map_checkpoint(
     columns: Columns,
     examples: int | None = 1000,
     seed: int = 0,
+    device: str = "auto",
 ) -> HeadScores:
     """Measure importance and the pruning curve of a checkpoint, and write them to `folder`."""
     from brodmann.models.backbone.classifiers import load_classifier
@@ -45,7 +46,7 @@ def map_checkpoint(
                 f"{data}: no column '{column}', found {', '.join(table.columns())}: "
                 "name them with --text, --pair and --label"
             )
-    model, tokenizer = load_classifier(name)
+    model, tokenizer = load_classifier(name, device)
     rows = [table.rows[int(place)] for place in drawn(len(table.rows), examples, seed)]
     try:
         batches = labelled_batches(model, tokenizer, rows, columns)

@@ -52,8 +52,8 @@ def prune(
             to or folder / f"pruned-{order}-{100 * alpha:g}{'-' + task if task else ''}"
         )
         scores = map_in(folder, config, tasks, report_all_but_the_map)
-    full = MultiTaskModel.from_pretrained(folder / "model")
-    small = MultiTaskModel.from_pretrained(folder / "model")
+    full = MultiTaskModel.from_pretrained(folder / "model", device=config.device)
+    small = MultiTaskModel.from_pretrained(folder / "model", device=config.device)
     heads = chosen_heads(
         scores, alpha, order, task, group=group_size(small.bare_models()[0]), seed=config.seed
     )
@@ -145,17 +145,20 @@ def speed_ratio(full: Any, small: Any, tasks: list[Task], *, rows: int = 32) -> 
     import torch
 
     from brodmann.data.batches import make_batch
+    from brodmann.models.backbone.devices import wait_for
 
     task = max(tasks, key=lambda t: len(t.splits["validation"]))
     encoded = full.encode(task.spec, task.splits["validation"])
     items = np.argsort(-encoded.lengths(), kind="stable")[:rows]
-    batch = make_batch([(task.name, encoded, items)], pad_id=int(full.tokenizer.pad_token_id))
+    pad_id = int(full.tokenizer.pad_token_id)
+    batch = make_batch([(task.name, encoded, items)], pad_id=pad_id).to(full.device)
     clocks: dict[bool, list[float]] = {True: [], False: []}
     with torch.inference_mode():
         for number in range(ROUNDS + 1):
             for is_full, model in ((True, full.eval()), (False, small.eval())):
                 began = time.perf_counter()
                 model(batch)
+                wait_for(full.device)
                 if number:  # the first round warms up
                     clocks[is_full].append(time.perf_counter() - began)
     return median(clocks[True]) / median(clocks[False])

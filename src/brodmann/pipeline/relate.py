@@ -119,7 +119,7 @@ def _inputs_of(
     from brodmann.models.multitask import MultiTaskModel
     from brodmann.training.fit import fit
 
-    model = MultiTaskModel.from_pretrained(folder / "model")
+    model = MultiTaskModel.from_pretrained(folder / "model", device=config.device)
     if RELATIONS[by].separate and not model.architecture.separate:
         raise InputError(
             f"{folder}: {by} compares the encoders of single tasks: train with "

@@ -45,7 +45,7 @@ def run(
     from brodmann.training.processes import is_main, together, wait
 
     tasks, model = prepare(config, base, report, cache)
-    with together(), opened(config, tasks, main=is_main()) as folder:
+    with together(config.device), opened(config, tasks, main=is_main()) as folder:
         train_in(folder, config, tasks, model, report, branch_at=branch_at, branch_from=branch_from)
         del model  # the stages below read the saved one
         wait()

@@ -17,7 +17,7 @@ from brodmann.data.tasks import Task
 from brodmann.errors import BrodmannError, InputError
 from brodmann.provenance import peak_of_process, provenance
 
-MACHINE = ("versions", "processor", "cores", "precision")
+MACHINE = ("versions", "processor", "cores", "device", "precision")
 
 
 @contextlib.contextmanager
@@ -85,9 +85,11 @@ def _agree(folder: Path, problem: str | None) -> None:
 
 
 def trained(config: Config) -> None:
-    """Raise InputError, with what to do, unless the run has an intact trained model."""
+    """Raise InputError, with what to do, unless the run has a trained model and its device."""
+    from brodmann.models.backbone.devices import choose_device
     from brodmann.models.saving import is_model_folder, model_damage
 
+    choose_device(config.device)  # raises if it is not there
     place = config.folder / "model"
     if not is_model_folder(place):
         raise InputError(f"{config.folder}: no trained model in it: run `brodmann train` first")
@@ -97,7 +99,7 @@ def trained(config: Config) -> None:
         )
 
 
-def trained_model(folder: str) -> Any:
+def trained_model(folder: str, device: str) -> Any:
     """The model of a run or model folder that a configuration names as a start."""
     from brodmann.models.multitask import MultiTaskModel
     from brodmann.models.saving import is_model_folder
@@ -105,7 +107,7 @@ def trained_model(folder: str) -> Any:
     path = Path(folder)
     if not is_model_folder(path) and not is_model_folder(path / "model"):
         raise InputError(f"{path}: no trained model in it: run `brodmann train` first")
-    return MultiTaskModel.from_pretrained(path)
+    return MultiTaskModel.from_pretrained(path, device=device)
 
 
 def only_relevance(folder: Path) -> bool:
@@ -216,17 +218,21 @@ def timed(folder: Path, stage: str) -> Iterator[None]:
 
 def machine_of(config: Config) -> dict[str, Any]:
     """The setup behind a stored number: versions, hardware, number format."""
+    about = {**provenance(), **_computed_on(config)}
+    return {key: about[key] for key in MACHINE if key in about}
+
+
+def _computed_on(config: Config) -> dict[str, str]:
+    """The device and number format that the configuration means on this machine."""
+    from brodmann.models.backbone.devices import choose_device
     from brodmann.models.backbone.precision import computed_in
 
-    about = provenance()
-    told = {key: about[key] for key in MACHINE if key in about}
-    return {**told, "precision": computed_in(config.training.precision)}
+    device = choose_device(config.device)
+    return {"device": device.type, "precision": computed_in(config.training.precision, device)}
 
 
 def record_provenance(folder: Path, config: Config, tasks: list[Task]) -> None:
     """Record versions, hardware and data: one entry per session."""
-    from brodmann.models.backbone.precision import computed_in
-
     path = folder / "provenance.json"
     known = files.read_json(path, data=dict, sittings=list) if path.is_file() else {}
     data = {
@@ -244,13 +250,12 @@ def record_provenance(folder: Path, config: Config, tasks: list[Task]) -> None:
         for task in tasks
     }
     sittings = known.get("sittings", [])
-    precision = computed_in(config.training.precision)
     document = {
         "seed": config.seed,
         "data_seed": config.data_seed,
         "fingerprint": config.fingerprint(),
         "data": data,
-        "sittings": [*sittings, {**provenance(), "precision": precision}],
+        "sittings": [*sittings, {**provenance(), **_computed_on(config)}],
     }
     files.write_json(path, document)
 

@@ -48,6 +48,7 @@ def submission(
     *,
     partial: bool = False,
     report: Report,
+    device: str = "auto",
 ) -> dict[str, int]:
     """Write the zip; return the number of predictions in each of its files."""
     from brodmann.models.multitask import MultiTaskModel
@@ -59,7 +60,7 @@ def submission(
         raise InputError(f"{to}: is a folder, expected the name of a zip file")
     if to.exists() and not zipfile.is_zipfile(to):
         raise InputError(f"{to}: already exists and is not a zip file: name another one")
-    model = MultiTaskModel.from_pretrained(model_folder)
+    model = MultiTaskModel.from_pretrained(model_folder, device=device)
     files = BENCHMARKS[benchmark]
     named = _named_tasks(model, {file.task for file in files})
     wanted = [file for file in files if file.task in named]

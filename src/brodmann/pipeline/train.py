@@ -43,6 +43,7 @@ def check_methods(config: Config, command: str = "run") -> None:
     A table that the command does not read is rejected instead of silently ignored.
     """
     from brodmann.data.sampling.samplers import check_sampler
+    from brodmann.models.backbone.devices import choose_device
     from brodmann.models.encoders import check_architecture
     from brodmann.training.methods.iat import check_trained_heads
     from brodmann.training.processes import check_trackers
@@ -58,6 +59,7 @@ def check_methods(config: Config, command: str = "run") -> None:
         model = config.model
         check_trained_heads(config.specialize, model.architecture, model.freeze, model.gates or "")
     check_trackers(config.trackers)
+    choose_device(config.device)  # raises if it is not there
     _check_fitted(config, command)
     _check_combinations(config, command)
     check_output(config)
@@ -121,7 +123,7 @@ def train(config: Config, base: Path, report: Report, *, cache: TaskCache | None
     from brodmann.training.processes import is_main, together
 
     tasks, model = prepare(config, base, report, cache)
-    with together(), opened(config, tasks, main=is_main()) as folder:
+    with together(config.device), opened(config, tasks, main=is_main()) as folder:
         train_in(folder, config, tasks, model, report)
     return folder
 
@@ -162,7 +164,7 @@ def _with_heads_off(section: OffSection, tasks: list[Task], model: Any, config: 
         raise InputError(f"{section.by}: no map of heads in it: run `brodmann map` first")
     scores = HeadScores.load(path)
     if section.start:
-        model = _as_asked(trained_model(section.by), model, tasks, section.by)
+        model = _as_asked(trained_model(section.by, config.device), model, tasks, section.by)
     least = section.order == "least"
     chosen = scores.least(section.alpha) if least else scores.random(section.alpha, config.seed)
     if not chosen:
@@ -190,7 +192,9 @@ def build_model(config: Config, tasks: list[Task]) -> Any:
     section = config.model
     asked = section.model_dump(exclude={"backbone", "output_heads"})
     asked["parameters"] = _with_clusters(section.parameters)
-    return MultiTaskModel.from_pretrained(section.backbone, tasks, seed=config.seed, **asked)
+    return MultiTaskModel.from_pretrained(
+        section.backbone, tasks, seed=config.seed, device=config.device, **asked
+    )
 
 
 def _with_clusters(parameters: dict[str, Any]) -> dict[str, Any]:

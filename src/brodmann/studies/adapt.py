@@ -1,8 +1,7 @@
 """Add new tasks to a trained model: score every start before training, then train from one.
 
-The trained model keeps its tasks, which are scored before and after; the adapted model is saved in
-a run folder of its own. With `shares`, one training is done for each share of the data, always from
-the start; the run's own model is that of the largest share.
+The trained model keeps its tasks, which are scored before and after; the adapted model gets its own
+run folder. With `shares`, each share of the data is trained on, always from the start.
 """
 
 import copy
@@ -46,7 +45,7 @@ def adapt(
         raise InputError('no [adapt] table: add one, for example start = "runs/trained"')
     one_process("adapt")
     check_methods(config, "adapt")
-    model = trained_model(section.start)
+    model = trained_model(section.start, config.device)
     tasks, old = _read(config, base, model, report, cache or TaskCache())
     fingerprint = weights_digest(model.state_dict())
     _check_start(config, section, model, tasks)
@@ -87,7 +86,7 @@ def adapt(
             keep(shares={**result.get("shares", {}), percentage(largest): row})
         if old and not result.get("old", {}).get("after"):
             report("stage", {"text": "scoring the old tasks before and after"})
-            keep(old=_before_and_after(model, trained_model(str(folder)), old, config))
+            keep(old=_before_and_after(model, folder, old, config))
         report("adapted", {"result": result})
     return result
 
@@ -227,9 +226,10 @@ def _old_tasks(start: Path, model: Any, report: Report, cache: TaskCache) -> lis
     return list(found.values())
 
 
-def _before_and_after(start: Any, learnt: Any, tasks: list[Task], config: Config) -> dict[str, Any]:
-    """Scores of the old tasks with both models, and paired bootstrap intervals of the change."""
-    before, after = (_judged(model, tasks, config) for model in (start, learnt))
+def _before_and_after(start: Any, to: Path, tasks: list[Task], config: Config) -> dict[str, Any]:
+    """Scores of the old tasks before and after, and paired bootstrap intervals of the change."""
+    models = (start, trained_model(str(to), config.device))
+    before, after = (_judged(model, tasks, config) for model in models)
     intervals = {}
     for task in tasks:
         both = [
@@ -286,7 +286,7 @@ def _measured(
     report("stage", {"text": f"loading {section.start}"})
     from brodmann.measuring.zero_shot import starts_alike
 
-    model = trained_model(section.start)
+    model = trained_model(section.start, config.device)
     starts = 1 if starts_alike(model, section.head) else starts_scored(len(model.specs))
     found = plan_of_run(config, with_tasks(model, tasks, section), tasks, report, heads=False)
     smaller = sum(sorted(section.shares or [1.0])[:-1])

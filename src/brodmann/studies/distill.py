@@ -44,7 +44,7 @@ def distill(
     tasks = tasks_of(config, base, cache)
     report("tasks", {"tasks": tasks})
     source = teacher_folder(section.teacher, [task.name for task in tasks], config.seed)
-    teacher = trained_model(source)
+    teacher = trained_model(source, config.device)
     _check_model(config, teacher)
     _check_teacher(source, teacher, tasks)
     _check_asked(config, section, teacher)
@@ -68,7 +68,7 @@ def distill(
             )
             write_json(folder / FILE, {"teacher": weights_digest(teacher.state_dict())})
             save_finished(small, folder, config, phases=PHASES)
-        small = MultiTaskModel.from_pretrained(folder / "model")
+        small = MultiTaskModel.from_pretrained(folder / "model", device=config.device)
         _check_student(folder, small, teacher, section.student)
         evaluate_in(folder, config, tasks, report)
         result = {

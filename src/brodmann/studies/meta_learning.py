@@ -263,7 +263,7 @@ def _gates(folder: Path) -> list[list[float]] | None:
     """ξ (the gates) of the first seed's start, for the report."""
     from brodmann.models.multitask import MultiTaskModel
 
-    own = MultiTaskModel.from_pretrained(folder / "model").gates
+    own = MultiTaskModel.from_pretrained(folder / "model", device="cpu").gates
     return None if own is None else own().detach().tolist()
 
 

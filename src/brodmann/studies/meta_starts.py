@@ -37,7 +37,7 @@ def make_starts(
     for name in (*config.meta.against, META):
         place = folder / f"seed-{seed}" / name
         if is_model_folder(place / "model"):
-            starts[name] = MultiTaskModel.from_pretrained(place / "model")
+            starts[name] = MultiTaskModel.from_pretrained(place / "model", device=config.device)
             continue
         stop_if_asked(signals)
         model = build_model(seeded, seen)

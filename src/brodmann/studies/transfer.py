@@ -41,6 +41,7 @@ def transfer(
     config: Config, base: Path, report: Report, *, cache: TaskCache | None = None
 ) -> dict[str, Any]:
     """Train every missing start, task, amount and seed; then compute means, spreads and tests."""
+    from brodmann.models.backbone.devices import choose_device
     from brodmann.models.backbone.precision import computed_in
     from brodmann.models.saving import weights_digest
     from brodmann.reporting.figures import learning_curves, save
@@ -64,7 +65,7 @@ def transfer(
         "epochs": section.epochs,
         "learning_rate": section.learning_rate,
         "max_length": config.model.max_length,
-        "precision": computed_in(config.training.precision),
+        "precision": computed_in(config.training.precision, choose_device(config.device)),
     }
     if config.model.pooling != ModelSettings().pooling:  # rows without it were read by default
         settings["pooling"] = config.model.pooling
@@ -129,12 +130,14 @@ def start_of(source: str, tasks: list[Task], config: Config) -> Any:
 
     path = Path(source)
     if is_model_folder(path) or is_model_folder(path / "model"):
-        model = MultiTaskModel.from_pretrained(path)
+        model = MultiTaskModel.from_pretrained(path, device=config.device)
     elif path.exists():
         raise InputError(f"{source}: no trained model in it: run `brodmann train` first")
     else:
         length, pooling = config.model.max_length, config.model.pooling
-        model = MultiTaskModel.from_pretrained(source, tasks, max_length=length, pooling=pooling)
+        model = MultiTaskModel.from_pretrained(
+            source, tasks, max_length=length, pooling=pooling, device=config.device
+        )
     model.for_tasks(tasks[:1], max_length=config.model.max_length)  # raises if impossible
     return model
 

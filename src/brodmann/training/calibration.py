@@ -23,6 +23,7 @@ from brodmann.data.encoding import Encoded
 from brodmann.data.sampling.samplers import SAMPLERS
 from brodmann.data.sampling.stream import Draw, Feedback, no_feedback
 from brodmann.files import Array
+from brodmann.models.backbone.devices import wait_for
 from brodmann.models.backbone.precision import autocast
 from brodmann.models.evaluation import item_outputs
 from brodmann.models.heads.measure import importance
@@ -79,6 +80,7 @@ def calibrate(loop: Loop, progress: Callable[[int], None] | None = None) -> Cali
     for number in range(1 + (SAMPLES if mixed else len(chosen))):
         began = time.perf_counter()
         loop.one_step(keeper, lambda *_: None)
+        wait_for(loop.device)
         took.append(time.perf_counter() - began)
         tick(1)
         if number == 0:

@@ -58,7 +58,7 @@ class Loop:
             raise InputError("tasks: expected at least one task, found none")
         for task in tasks:
             model.spec(task.name)  # raises if the model has no such task
-        self.accelerator = processes.accelerator()
+        self.accelerator = processes.accelerator(model.device)
         self.world = int(self.accelerator.num_processes)
         self.rank = int(self.accelerator.process_index)
         self.report: Report = report if report and self.rank == 0 else silent
@@ -69,7 +69,7 @@ class Loop:
         for method in methods:
             self.trained = method.wrapped(self.trained)
         wrapped = self.trained is not model
-        self.device = self.accelerator.device
+        self.device = model.device if self.world == 1 else self.accelerator.device
         self.train_sets = dict(encoded.get("train") or self._encoded("train"))
         self.validation_sets = dict(encoded.get("validation") or self._encoded("validation"))
         large = options.batch_size * self.world

@@ -180,7 +180,9 @@ def _read(
             per_token = head.form in PER_TOKEN
             seen = seen.float() if per_token else seen.float().reshape(rows, -1)
             real = batch.inputs["attention_mask"].bool() if per_token else None
-            pieces.append(_Piece(spec, seen, real, batch.parts[0]))
+            # Fitted in float64, which not every device has.
+            real = None if real is None else real.cpu()
+            pieces.append(_Piece(spec, seen.cpu(), real, batch.to("cpu").parts[0]))
     return pieces if head.form != "sequence" else [_joined(pieces)]
 
 
@@ -217,13 +219,12 @@ def _joined(pieces: list[_Piece]) -> _Piece:
 def _fit(last: nn.Linear, names: list[str], pieces: list[list[_Piece]], l2: float) -> FittedHead:
     from scipy.optimize import minimize
 
-    device = pieces[0][0].states.device
     mean, spread = _standard([piece for own in pieces for piece in own], last.bias is not None)
     count = sum(len(piece.part.rows_per_item) for own in pieces for piece in own)
     shape = (last.out_features, last.in_features + (last.bias is not None))
 
     def objective(vector: Array, penalty: float = l2) -> tuple[float, Array]:
-        values = torch.tensor(vector, dtype=torch.float64, device=device).reshape(shape)
+        values = torch.tensor(vector, dtype=torch.float64).reshape(shape)
         values.requires_grad_(True)
         value, slope = 0.0, torch.zeros_like(values)
 
@@ -241,13 +242,13 @@ def _fit(last: nn.Linear, names: list[str], pieces: list[list[_Piece]], l2: floa
                 if last.bias is not None:
                     logits = logits + values[:, last.in_features]
                 add(_losses(logits, piece).sum().double() / (items * len(pieces)))
-        return value, slope.cpu().numpy().ravel()
+        return value, slope.numpy().ravel()
 
     options: Any = {"maxiter": ITERATIONS, "maxfun": 2 * ITERATIONS}
     options |= {"gtol": TOLERANCE, "ftol": 0.0}
     start = np.zeros(int(np.prod(shape)))
     result = minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
-    best = torch.tensor(result.x, dtype=torch.float64, device=device).reshape(shape)
+    best = torch.tensor(result.x, dtype=torch.float64).reshape(shape)
     weight = best[:, : last.in_features] / spread
     with torch.no_grad():
         last.weight.copy_(weight)

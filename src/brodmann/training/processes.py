@@ -11,18 +11,24 @@ import torch
 from torch import distributed
 
 from brodmann.errors import InputError, did_you_mean
+from brodmann.models.backbone.devices import choose_device
 
 TRACKERS = {"tensorboard": "tensorboard", "wandb": "wandb"}  # name → the package that it needs
 
 
-def accelerator() -> Any:
-    """Set up Accelerate; without a GPU, processes find each other only with `cpu=True`."""
+def accelerator(device: torch.device) -> Any:
+    """Set up Accelerate, which connects processes; a process alone places its model itself.
+
+    On the CPU, processes find each other only with `cpu=True`. Accelerate keeps the first choice of
+    a process for good, so it does not choose for a process alone: the next model may run elsewhere.
+    """
     from accelerate import Accelerator, DistributedDataParallelKwargs
 
     asked = int(os.environ.get("WORLD_SIZE", "1"))
     try:
         made = Accelerator(
-            cpu=not torch.cuda.is_available(),
+            cpu=asked == 1 or device.type == "cpu",
+            device_placement=asked > 1,
             # A batch of one task leaves the other tasks' heads without gradients.
             kwargs_handlers=[DistributedDataParallelKwargs(find_unused_parameters=True)],
         )
@@ -46,7 +52,7 @@ def refuse_sharding(made: Any, what: str) -> None:
 
 
 @contextlib.contextmanager
-def together() -> Iterator[None]:
+def together(device: str = "auto") -> Iterator[None]:
     """Connect the processes, if there are several, and disconnect them together at the end.
 
     A process that simply exits may abort in its group's threads while the others still need it.
@@ -55,7 +61,7 @@ def together() -> Iterator[None]:
         # transformers imports it sooner or later. Imported after the group exists, it keeps a
         # reference, so that the group's threads outlive it and sometimes abort the process.
         importlib.import_module("torch._dynamo")
-        accelerator()
+        accelerator(choose_device(device))
     try:
         yield
         wait()

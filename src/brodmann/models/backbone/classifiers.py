@@ -7,6 +7,7 @@ import torch
 
 from brodmann.errors import InputError
 from brodmann.models.backbone.anatomy import removed_heads
+from brodmann.models.backbone.devices import choose_device
 from brodmann.models.backbone.foreign import check_config
 from brodmann.models.backbone.load import load_config, load_tokenizer, loading, quiet
 
@@ -16,10 +17,11 @@ _AUTO = {
 }
 
 
-def load_classifier(name: str) -> tuple[Any, Any]:
+def load_classifier(name: str, device: str = "auto") -> tuple[Any, Any]:
     """(model, tokenizer) of a folder or hub id; InputError if it does not classify."""
     import transformers
 
+    place = choose_device(device)
     config = load_config(name)
     check_config(config, name)
     named = (config.architectures or [""])[0]
@@ -47,4 +49,4 @@ def load_classifier(name: str) -> tuple[Any, Any]:
                     "it was not trained as a classifier"
                 )
         tokenizer = load_tokenizer(name, name)
-    return model.eval(), tokenizer
+    return model.eval().to(place), tokenizer

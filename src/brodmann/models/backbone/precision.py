@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from brodmann.errors import InputError, did_you_mean
+from brodmann.models.backbone.devices import choose_device
 from brodmann.models.model_settings import PRECISIONS
 
 SLOW_BF16 = (
@@ -30,15 +31,11 @@ def check_precision(precision: str) -> None:
 
 
 def computed_in(precision: str, device: torch.device | None = None) -> str:
-    """What `auto` means on a device, by default the one that training would use."""
+    """What `auto` means on a device, by default the best one here."""
     check_precision(precision)
     if precision != "auto":
         return precision
-    return "bf16" if fast_bf16(device or default_device()) else "float32"
-
-
-def default_device() -> torch.device:
-    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    return "bf16" if fast_bf16(device or choose_device()) else "float32"
 
 
 @cache

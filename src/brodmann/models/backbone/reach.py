@@ -112,7 +112,7 @@ def _single_head(
     """(exponent that all ratios of an index share, or nan), (whether the index is touched)."""
     if first is None or second is None:
         return np.full(size, np.nan), np.zeros(size, dtype=bool)
-    mantissa, exponent = torch.frexp(second.float() / first.float())  # 2^k is 0.5 · 2^(k+1)
+    mantissa, exponent = torch.frexp((second.float() / first.float()).cpu())  # 2^k is 0.5 · 2^(k+1)
     power = torch.where(mantissa == 0.5, exponent.float() - 1, torch.nan)
     here = _by_index((first != 0) | (second != 0), axis)
     powers = _by_index(power, axis)

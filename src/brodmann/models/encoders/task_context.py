@@ -40,8 +40,9 @@ _instead: ContextVar[Mapping[str, str]] = ContextVar(
 
 
 def of_parts(parts: Sequence[Part], device: torch.device) -> TaskContext:
-    counts = torch.tensor([part.rows.stop - part.rows.start for part in parts], device=device)
-    of_row = torch.repeat_interleave(torch.arange(len(parts), device=device), counts)
+    counts = torch.tensor([part.rows.stop - part.rows.start for part in parts])
+    # Counted on the CPU: a GPU would have to be waited for to know the size of the result.
+    of_row = torch.repeat_interleave(torch.arange(len(parts)), counts).to(device)
     return TaskContext(
         tuple(acting_task(part.task) for part in parts),
         tuple(part.rows for part in parts),

@@ -71,7 +71,7 @@ def attention_map_similarity(
                 maps.append(_check_maps(seen, bare))
             mask = batch.inputs["attention_mask"]
             for layer, (a, b) in enumerate(zip(*maps, strict=True)):
-                total[layer] += _cosines(a, b, mask).double().sum(dim=0).cpu()
+                total[layer] += _cosines(a, b, mask).cpu().double().sum(dim=0)
             count += len(mask)
     return np.asarray((total / count).numpy())
 

@@ -118,13 +118,13 @@ def leave_one_out(
     running = PartSums((layers, heads))
     with measuring(model), torch.no_grad():
         for probe in _own_share(probes):
-            base = probe.losses().double()
+            base = probe.losses().cpu().double()
             increase = np.zeros((probe.examples, layers, heads))
             for layer in range(layers):
                 for head in kept[layer]:
                     with head_gates(model, off=[(layer, head)]):
-                        more = probe.losses().double() - base
-                    increase[:, layer, head] = more.cpu().numpy()
+                        more = probe.losses().cpu().double() - base
+                    increase[:, layer, head] = more.numpy()
             running.add(increase, probe.parts)
             if progress is not None:
                 progress(probe.examples)

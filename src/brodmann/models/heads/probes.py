@@ -56,13 +56,14 @@ def task_probes(
         owner = torch.tensor([place[int(e)] for e in encoded.item_example[items]])
         batch = make_batch([(task, encoded, items)], pad_id=pad_id).to(model.device)
         rows = torch.repeat_interleave(owner, torch.as_tensor(batch.parts[0].rows_per_item))
+        counts = torch.bincount(owner, minlength=len(group)).to(model.device)
         owner = owner.to(model.device)
 
         def losses() -> Tensor:
             with autocast(model.device, precision):
                 each = model(batch).losses[0]
             total: Tensor = each.new_zeros(len(group)).index_add(0, owner, each)
-            return total / torch.bincount(owner, minlength=len(group))
+            return total / counts
 
         single = len(rows) == len(group)
         of_row = None if single else rows.to(model.device)

@@ -20,6 +20,7 @@ from safetensors.torch import load
 from torch import Tensor, nn
 
 from brodmann.files import checksum, damage_in, read_json, whole_folder, write_checksums, write_json
+from brodmann.models.backbone.devices import available_devices
 from brodmann.models.saving import write_tensors
 
 STATE_FORMAT = 2  # of checkpoints: those of another format are not resumed
@@ -36,8 +37,8 @@ def random_state() -> dict[str, Tensor]:
         "python": _as_bytes([version, words, gauss]),
         "numpy": _as_bytes(_listed(generator)),
     }
-    if torch.cuda.is_available():
-        state["cuda"] = torch.cuda.get_rng_state()
+    for kind in available_devices()[:-1]:  # all but the CPU
+        state[kind] = getattr(torch, kind).get_rng_state()
     return state
 
 
@@ -48,8 +49,9 @@ def set_random_state(state: dict[str, Tensor]) -> None:
     numpy_state = _from_bytes(state["numpy"])
     numpy_state["state"]["key"] = np.array(numpy_state["state"]["key"], dtype=np.uint32)
     np.random.set_state(numpy_state)
-    if "cuda" in state and torch.cuda.is_available():
-        torch.cuda.set_rng_state(state["cuda"])
+    for kind in available_devices()[:-1]:
+        if kind in state:
+            getattr(torch, kind).set_rng_state(state[kind])
 
 
 def _as_bytes(value: Any) -> Tensor:

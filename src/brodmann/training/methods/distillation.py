@@ -189,11 +189,10 @@ class Distillation(nn.Module, Method):
             inputs = {name: tensor[part.rows] for name, tensor in batch.inputs.items()}
             if self.phase == "layers":
                 rows = self._layer_losses(ours, theirs, inputs["attention_mask"])
-                owner = torch.repeat_interleave(
-                    torch.arange(len(part.rows_per_item)), torch.as_tensor(part.rows_per_item)
-                ).to(rows.device)
-                total = rows.new_zeros(len(part.rows_per_item)).index_add(0, owner, rows)
-                losses.append(total / torch.bincount(owner, minlength=len(part.rows_per_item)))
+                counts = torch.as_tensor(part.rows_per_item)
+                owner = torch.repeat_interleave(torch.arange(len(counts)), counts).to(rows.device)
+                total = rows.new_zeros(len(counts)).index_add(0, owner, rows)
+                losses.append(total / counts.to(rows.device))
                 logits.append(rows.detach())
             else:
                 output = self.student.read_off(part, ours, inputs)

@@ -29,7 +29,7 @@ def _from_checkpoint(teacher: MultiTaskModel, name: str, seed: int) -> MultiTask
     check_teacher(teacher)
     path = Path(name)
     if is_model_folder(path) or is_model_folder(path / "model"):
-        trained = MultiTaskModel.from_pretrained(path)
+        trained = MultiTaskModel.from_pretrained(path, device=teacher.device)
         bare = trained.for_tasks(list(teacher.specs.values()), seed=seed).bare_models()[0]
         loaded = backbones.Backbone(name, bare, trained.tokenizer)
     else:
@@ -41,7 +41,7 @@ def _from_checkpoint(teacher: MultiTaskModel, name: str, seed: int) -> MultiTask
     _check_layers(loaded.model.config, teacher.bare_models()[0].config)
     settings = copy.copy(teacher.settings)
     settings.backbone, settings.freeze, settings.seed, settings.gates = name, 0.0, seed, ""
-    return MultiTaskModel(loaded, list(teacher.specs.values()), settings)
+    return MultiTaskModel(loaded, list(teacher.specs.values()), settings).to(teacher.device)
 
 
 def _check_layers(config: Any, source: Any) -> None:
@@ -79,7 +79,7 @@ def _of_other_sizes(teacher: MultiTaskModel, sizes: Mapping[str, Any], seed: int
     settings = copy.copy(teacher.settings)
     settings.freeze, settings.seed, settings.gates = 0.0, seed, ""
     backbone = backbones.Backbone(teacher.settings.backbone, bare, teacher.tokenizer)
-    return MultiTaskModel(backbone, list(teacher.specs.values()), settings)
+    return MultiTaskModel(backbone, list(teacher.specs.values()), settings).to(teacher.device)
 
 
 def teacher_encoder(teacher: MultiTaskModel) -> Any:
