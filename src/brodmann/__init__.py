@@ -1,9 +1,55 @@
 """Brodmann: one Transformer encoder for many language tasks, and the map of its heads.
 
-Public names load on first use, so that `import brodmann` stays fast.
+Public names load on first use, so that `import brodmann` stays fast; editors and type checkers read
+the imports below.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from brodmann.data.loading import load_task as load_task
+    from brodmann.data.loading import load_tasks as load_tasks
+    from brodmann.data.tasks import Task as Task
+    from brodmann.data.tasks import TaskSpec as TaskSpec
+    from brodmann.errors import InputError as InputError
+    from brodmann.errors import RunError as RunError
+    from brodmann.measuring.explaining import explain_heads as explain_heads
+    from brodmann.measuring.iap import dissociation as dissociation
+    from brodmann.measuring.importance import head_importance as head_importance
+    from brodmann.measuring.zero_shot import zero_shot as zero_shot
+    from brodmann.models.backbone.anatomy import anatomy as anatomy
+    from brodmann.models.evaluation import evaluate as evaluate
+    from brodmann.models.heads.gates import gated as gated
+    from brodmann.models.heads.gates import head_gates as head_gates
+    from brodmann.models.heads.removal import load_pruned as load_pruned
+    from brodmann.models.heads.removal import prune_heads as prune_heads
+    from brodmann.models.multitask import MultiTaskModel as MultiTaskModel
+    from brodmann.reporting.figures import plot as plot
+    from brodmann.results import AttentionMaps as AttentionMaps
+    from brodmann.results import Dissociation as Dissociation
+    from brodmann.results import HeadScores as HeadScores
+    from brodmann.terminal.watched import fit as fit
+    from brodmann.training.method_settings import IAT as IAT
+    from brodmann.training.methods.distillation import distill as distill
+    from brodmann.training.output_heads import fit_output_heads as fit_output_heads
+    from brodmann.verbs.outcomes import Outcome as Outcome
+    from brodmann.verbs.outcomes import Page as Page
+    from brodmann.verbs.outcomes import Run as Run
+    from brodmann.verbs.running import adapt as adapt
+    from brodmann.verbs.running import compare as compare
+    from brodmann.verbs.running import grid as grid
+    from brodmann.verbs.running import meta as meta
+    from brodmann.verbs.running import plan as plan
+    from brodmann.verbs.running import report as report
+    from brodmann.verbs.running import reproduce as reproduce
+    from brodmann.verbs.running import run as run
+    from brodmann.verbs.running import study as study
+    from brodmann.verbs.running import train as train
+    from brodmann.verbs.running import transfer as transfer
+    from brodmann.verbs.using import export as export
+    from brodmann.verbs.using import predict as predict
+    from brodmann.verbs.using import prune as prune
+    from brodmann.verbs.using import relate as relate
 
 __version__ = "0.1.0"
 
@@ -28,6 +74,24 @@ _PUBLIC = {
     "explain_heads": "brodmann.measuring.explaining",
     "dissociation": "brodmann.measuring.iap",
     "plot": "brodmann.reporting.figures",
+    "run": "brodmann.verbs.running",
+    "train": "brodmann.verbs.running",
+    "study": "brodmann.verbs.running",
+    "grid": "brodmann.verbs.running",
+    "compare": "brodmann.verbs.running",
+    "transfer": "brodmann.verbs.running",
+    "adapt": "brodmann.verbs.running",
+    "meta": "brodmann.verbs.running",
+    "plan": "brodmann.verbs.running",
+    "reproduce": "brodmann.verbs.running",
+    "report": "brodmann.verbs.running",
+    "predict": "brodmann.verbs.using",
+    "export": "brodmann.verbs.using",
+    "prune": "brodmann.verbs.using",
+    "relate": "brodmann.verbs.using",
+    "Run": "brodmann.verbs.outcomes",
+    "Outcome": "brodmann.verbs.outcomes",
+    "Page": "brodmann.verbs.outcomes",
     "HeadScores": "brodmann.results",
     "Dissociation": "brodmann.results",
     "AttentionMaps": "brodmann.results",

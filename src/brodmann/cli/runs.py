@@ -95,17 +95,14 @@ def grid(
     Example: brodmann grid study.toml --engine ray --workers 2
     """
     chosen = grid_engine(engine, address=address, workers=workers, cpus=cpus, gpus=gpus)
-    settings, base = loaded(config, overrides)
-    from brodmann.studies.grid import run_grid
-    from brodmann.studies.report import report_on
+    from brodmann.verbs.running import grid as run_grid
 
     with view(as_json) as report:
-        summary = run_grid(settings, base, report, engine=chosen, retries=retries)
-        report_on([settings.folder], report)
+        found = run_grid(config, changes=overrides, engine=chosen, retries=retries, report=report)
     if as_json:
-        print(json.dumps(summary))
-    if summary["failed"]:
-        raise RunError(f"{len(summary['failed'])} of {len(summary['cells'])} cells failed")
+        print(json.dumps(found.document))
+    if failed := found.document["failed"]:
+        raise RunError(f"{len(failed)} of {len(found.document['cells'])} cells failed")
 
 
 @app.command()
@@ -122,27 +119,21 @@ def compare(
 
     Example: brodmann compare study.toml; brodmann compare runs/plain runs/iat
     """
-    if len(paths) == 1 and not (paths[0] / "config.toml").is_file():
-        settings, base = loaded(paths[0], overrides)
-        from brodmann.studies.arms import run_arms
-        from brodmann.studies.report import report_on
+    from brodmann.verbs.running import compare as compare_all
 
-        with view(as_json) as report:
-            result = run_arms(settings, base, report, baseline=baseline, to=to)
-            if to is None:
-                report_on([settings.folder], report)
-    else:
-        from brodmann.studies.compare import compare_runs, grouped
-
-        if overrides:
-            raise InputError("--set needs a configuration: finished runs cannot be changed")
-        arms = grouped(paths)
-        if baseline is not None and baseline not in arms:
-            raise InputError(f"no arm '{baseline}': expected one of {', '.join(arms)}")
-        with view(as_json) as report:
-            result = compare_runs(arms, report, baseline=baseline, to=to)
+    single = len(paths) == 1 and not (paths[0] / "config.toml").is_file()
+    if overrides and not single:
+        raise InputError("--set needs a configuration: finished runs cannot be changed")
+    with view(as_json) as report:
+        found = compare_all(
+            paths[0] if single else paths,
+            baseline=baseline,
+            to=to,
+            changes=overrides,
+            report=report,
+        )
     if as_json:
-        print(json.dumps(result))
+        print(json.dumps(found.document))
 
 
 @app.command()
@@ -151,15 +142,12 @@ def transfer(config: ConfigPath, overrides: Overrides = None, as_json: Json = Fa
 
     Example: brodmann transfer few.toml, where \[transfer] has starts = { plain = "runs/a" }
     """
-    settings, base = loaded(config, overrides)
-    from brodmann.studies.report import report_on
-    from brodmann.studies.transfer import transfer as transfer_all
+    from brodmann.verbs.running import transfer as transfer_all
 
     with view(as_json) as report:
-        summary = transfer_all(settings, base, report)
-        report_on([settings.folder], report)
+        found = transfer_all(config, changes=overrides, report=report)
     if as_json:
-        print(json.dumps(summary))
+        print(json.dumps(found.document))
 
 
 @app.command()
@@ -183,15 +171,12 @@ def adapt(config: ConfigPath, overrides: Overrides = None, as_json: Json = False
 
     Example: brodmann adapt new.toml, where \[adapt] has start = "runs/trained", like = "rte"
     """
-    settings, base = loaded(config, overrides)
-    from brodmann.studies.adapt import adapt as adapt_all
-    from brodmann.studies.report import report_on
+    from brodmann.verbs.running import adapt as adapt_all
 
     with view(as_json) as report:
-        result = adapt_all(settings, base, report)
-        report_on([settings.folder], report)
+        found = adapt_all(config, changes=overrides, report=report)
     if as_json:
-        print(json.dumps(result))
+        print(json.dumps(found.document))
 
 
 @app.command()
@@ -200,15 +185,12 @@ def meta(config: ConfigPath, overrides: Overrides = None, as_json: Json = False)
 
     Example: brodmann meta languages.toml, where \[meta] has unseen = ["sentiment-es"]
     """
-    settings, base = loaded(config, overrides)
-    from brodmann.studies.meta_learning import meta as learn
-    from brodmann.studies.report import report_on
+    from brodmann.verbs.running import meta as meta_all
 
     with view(as_json) as report:
-        result = learn(settings, base, report)
-        report_on([settings.folder], report)
+        found = meta_all(config, changes=overrides, report=report)
     if as_json:
-        print(json.dumps(result))
+        print(json.dumps(found.document))
 
 
 @app.command()
@@ -235,8 +217,8 @@ def plan(
 
     Example: brodmann plan study.toml; brodmann plan spec-table3 --scale paper --speed 1e14
     """
-    from brodmann.papers.paper_plans import estimate_recipes, measure_recipe, recipes_named
-    from brodmann.studies.plan.planning import make_plan
+    from brodmann.papers.paper_plans import recipes_named
+    from brodmann.verbs.running import plan as plan_all
 
     if not config.exists() and config.suffix != ".toml":
         named = recipes_named(str(config))
@@ -244,32 +226,24 @@ def plan(
             raise InputError(f"--data-dir measures one recipe, but {config} names {len(named)}")
         if overrides and data_dir is None:
             raise InputError("--set needs a measured plan: a recipe is counted unchanged")
-        with view(as_json) as report:
-            if data_dir is None:
-                result = estimate_recipes(named, report, scale=scale or "paper", speed=speed)
-            else:
-                changes = [*(overrides or []), f"data_dir={data_dir}"]
-                result = measure_recipe(
-                    named[0],
-                    report,
-                    scale=scale or "mini",
-                    output=output or Path("runs"),
-                    overrides=changes,
-                    speed=speed,
-                )
-        if as_json:
-            print(json.dumps(result))
-        return
-    given = {"--scale": scale, "--data-dir": data_dir, "--output": output}
-    if option := next((name for name, value in given.items() if value is not None), None):
-        raise InputError(
-            f"{option} is only for a recipe, table or paper: set it in the configuration"
-        )
-    settings, base = loaded(config, overrides)
+    else:
+        given = {"--scale": scale, "--data-dir": data_dir, "--output": output}
+        if option := next((name for name, value in given.items() if value is not None), None):
+            raise InputError(
+                f"{option} is only for a recipe, table or paper: set it in the configuration"
+            )
     with view(as_json) as report:
-        result = make_plan(settings, base, report, speed=speed)
+        found = plan_all(
+            config,
+            speed=speed,
+            scale=scale,
+            data_dir=data_dir,
+            output=output,
+            changes=overrides,
+            report=report,
+        )
     if as_json:
-        print(json.dumps(result))
+        print(json.dumps(found.document))
 
 
 @app.command()

@@ -92,42 +92,32 @@ def relate(
     if corpus is not None and not relation.sentences:
         able = [name for name, one in RELATIONS.items() if one.sentences]
         raise InputError(f"--corpus needs --by {' or '.join(able)}")
-    settings, base = loaded(config, overrides)
+    from brodmann.studies.pair_trainings import advise as write_advice
     from brodmann.studies.pair_trainings import check_target
+    from brodmann.verbs.using import relate as relate_all
 
+    settings, _ = loaded(config, overrides)
     if advise is not None:
         check_target(advise)
     with view(as_json) as report:
-        if relation.of == "trainings":
-            from brodmann.studies.pair_trainings import relate_pairs
-
-            result = relate_pairs(settings, base, report, clusters=clusters, limit=limit)
-        elif other is not None:
-            from brodmann.pipeline.attention import relate_attention
-
-            maps = relate_attention(settings, base, report, other=other, examples=examples)
-            result = {"tasks": maps.tasks, "runs": maps.runs, "maps": maps.values.tolist()}
-        else:
-            from brodmann.pipeline.relate import relate as relate_all
-
-            result = relate_all(
-                settings,
-                base,
-                report,
-                by=by,
-                clusters=clusters,
-                examples=examples,
-                voxels=voxels,
-                pieces=pieces,
-                corpus=corpus,
-            )
+        found = relate_all(
+            config,
+            by=by,
+            clusters=clusters,
+            examples=examples,
+            limit=limit,
+            other=other,
+            voxels=voxels,
+            corpus=corpus,
+            pieces=pieces,
+            changes=overrides,
+            report=report,
+        )
         if advise is not None:
-            from brodmann.studies.pair_trainings import advise as write_advice
-
-            reasons = write_advice(settings, result, advise)
+            reasons = write_advice(settings, dict(found.document), advise)
             report("advice", {"reasons": reasons, "file": advise})
     if as_json:
-        print(json.dumps(result))
+        print(json.dumps(found.document))
 
 
 @app.command()
@@ -136,16 +126,12 @@ def study(config: ConfigPath, overrides: Overrides = None, as_json: Json = False
 
     Example: brodmann study mine.toml
     """
-    settings, base = loaded(config, overrides)
-    from brodmann.studies import study_of
-    from brodmann.studies.report import FILE, report_on
+    from brodmann.verbs.running import study as run_study
 
-    kind = study_of(settings)
     with view(as_json) as report:
-        result = kind.run(settings, base, report)
-        report_on(kind.folders(settings), report, to=settings.folder / FILE)
+        found = run_study(config, changes=overrides, report=report)
     if as_json:
-        print(json.dumps(result))
+        print(json.dumps(found.document))
 
 
 @app.command()

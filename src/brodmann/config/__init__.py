@@ -11,7 +11,13 @@ from typing import Annotated, Any
 
 from pydantic import Field, field_validator
 
-from brodmann.config.overrides import RESULT_DOES_NOT_DEPEND_ON, apply_override, set_value
+from brodmann.config.overrides import (
+    RESULT_DOES_NOT_DEPEND_ON,
+    Changes,
+    apply_changes,
+    apply_override,
+    set_value,
+)
 from brodmann.config.sections import (
     AdaptSection,
     CompareSection,
@@ -36,6 +42,7 @@ from brodmann.training.settings import TrainingSettings
 __all__ = [
     "RESULT_DOES_NOT_DEPEND_ON",
     "AdaptSection",
+    "Changes",
     "CompareSection",
     "Config",
     "DistillSection",
@@ -44,6 +51,7 @@ __all__ = [
     "OffSection",
     "StudySection",
     "TransferSection",
+    "apply_changes",
     "apply_override",
     "checked_config",
     "load_config",
@@ -161,7 +169,7 @@ class Config(Section):
         return digest(kept)
 
 
-def load_config(path: Path, overrides: list[str] | None = None) -> tuple[Config, Path]:
+def load_config(path: Path, changes: Changes | None = None) -> tuple[Config, Path]:
     """The configuration and the folder that its relative data paths start from.
 
     `path` is a TOML file, or the folder of a run that has one.
@@ -191,8 +199,7 @@ def load_config(path: Path, overrides: list[str] | None = None) -> tuple[Config,
         raise InputError(f"{path}: not TOML: {error}") from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from None
-    for override in overrides or []:
-        apply_override(values, override)
+    apply_changes(values, changes)
     if folder is not None:  # even if the run folder was moved
         values |= {"output": str(folder.resolve().parent), "name": folder.resolve().name}
     return checked_config(values, str(path), path.parent)

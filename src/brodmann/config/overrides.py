@@ -2,6 +2,7 @@
 
 import copy
 import tomllib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,21 @@ from brodmann.errors import InputError
 RESULT_DOES_NOT_DEPEND_ON: tuple[str, ...] = ("name", "output", "data_dir", "device", "threads")
 RESULT_DOES_NOT_DEPEND_ON += ("trackers", "keep_checkpoints", "map", "dissociation", "grid")
 RESULT_DOES_NOT_DEPEND_ON += ("compare",)
+
+
+Changes = Mapping[str, object] | Sequence[str]
+
+
+def apply_changes(values: dict[str, Any], changes: Changes | None) -> None:
+    """Change settings by dotted key: a dict, or texts such as "training.epochs=1"."""
+    if isinstance(changes, str):
+        raise InputError(f"changes: expected a dict, or a list of texts, found '{changes:.60}'")
+    if isinstance(changes, Mapping):
+        for key, value in changes.items():
+            set_value(values, key, value, f"{key}={value}")
+        return
+    for override in changes or ():
+        apply_override(values, override)
 
 
 def apply_override(values: dict[str, Any], override: str) -> None:

@@ -1,16 +1,24 @@
 """Export one task of a trained model for use without Brodmann."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from brodmann.errors import InputError, did_you_mean
+
+if TYPE_CHECKING:
+    from brodmann.models.multitask import MultiTaskModel
 
 FORMS = ("transformers", "onnx")
 
 
 def export(
-    source: Path, task: str, form: str, out: Path | None, *, zeroed: bool = False
+    source: "Path | MultiTaskModel", task: str, form: str, out: Path | None, *, zeroed: bool = False
 ) -> tuple[Path, float | None]:
-    """Write the export; return its folder and, for ONNX, its largest difference from torch."""
+    """Write the export; return its folder and, for ONNX, its largest difference from torch.
+
+    `source` is the folder of a run or model, or a model; a folder is also where the export goes
+    unless `out` names another one.
+    """
     from brodmann.models.exports import export_onnx, export_transformers
     from brodmann.models.multitask import MultiTaskModel
 
@@ -20,9 +28,16 @@ def export(
         )
     if zeroed and form == "onnx":
         raise InputError("--zeroed needs --to transformers: ONNX stores removed heads as they are")
-    model = MultiTaskModel.from_pretrained(source, device="cpu")  # files are the same anywhere
+    if isinstance(source, Path):
+        # On the CPU: the files are the same anywhere.
+        model = MultiTaskModel.from_pretrained(source, device="cpu")
+        out = out or source / f"{task}-{form}"
+    else:
+        model = source
     model.spec(task)
-    folder = out or source / f"{task}-{form}"
+    if out is None:
+        raise InputError("export: a model in memory has no folder: name one")
+    folder = out
     if form == "onnx":
         return folder, export_onnx(model, task, folder)
     export_transformers(model, task, folder, zeroed=zeroed)

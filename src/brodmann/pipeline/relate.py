@@ -5,6 +5,7 @@ run, some a run with one encoder per task (`separate` architectures). Pair train
 `studies/pair_trainings.py`, attention maps of two runs in `pipeline/attention.py`.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +91,20 @@ def relate(
             write_json(file, known)
         report("relations", {"result": known, "by": by, "file": file})
         return known
+
+
+def relate_tasks(
+    tasks: Sequence[Task], report: Report, *, by: str, clusters: int | None, seed: int = 0
+) -> dict[str, Any]:
+    """Relate loaded tasks by their data alone."""
+    if len(tasks) < 2:
+        raise InputError("relations need at least two tasks")
+    check_clusters(clusters, len(tasks))
+    inputs = Inputs(tasks=tasks, examples=0, batch_size=1, precision="float32", seed=seed)
+    matrix = RELATIONS[by].run(inputs)["matrix"]
+    result = described(matrix, inputs.names, by, clusters, seed)
+    report("relevance", {"result": result, "file": None})
+    return result
 
 
 def _check_asked(by: str, corpus: Corpus | None, examples: int, voxels: Path | None) -> None:

@@ -17,6 +17,7 @@ from brodmann.data.tasks import Task
 from brodmann.errors import BrodmannError, InputError
 from brodmann.provenance import peak_of_process, provenance
 
+ROWS = "data"  # folder of the rows of tasks that were given in memory
 MACHINE = ("versions", "processor", "cores", "device", "precision")
 
 
@@ -116,7 +117,7 @@ def only_relevance(folder: Path) -> bool:
     Relevances depend on the tasks, not on how a model is trained; pair trainings store their
     settings.
     """
-    beside = {".lock", "config.toml", "provenance.json", "report.html", "figures"}
+    beside = {".lock", ROWS, "config.toml", "provenance.json", "report.html", "figures"}
     found = {path.name for path in folder.iterdir()} - beside if folder.is_dir() else set()
     return bool(found) and all(fnmatch(name, "relevance-*.json") for name in found)
 
@@ -140,6 +141,18 @@ def check_output(config: Config) -> None:
         ) from None
 
 
+def check_strangers(folder: Path) -> None:
+    """Raise InputError if a folder that is not a run yet contains unrelated files."""
+    known = (".lock", ROWS)
+    inside = sorted(folder.iterdir()) if folder.is_dir() else []
+    for path in inside:
+        if path.name not in known and not files.is_leftover(path):
+            raise InputError(
+                f"{folder} already holds other files ({path.name}) and is not a run: choose "
+                "another name or output"
+            )
+
+
 def check_folder(config: Config, tasks: list[Task]) -> None:
     """Raise InputError if the folder belongs to another run or contains unrelated files."""
     folder = config.folder
@@ -147,16 +160,7 @@ def check_folder(config: Config, tasks: list[Task]) -> None:
     if not stored.is_file():
         if folder.is_file():
             raise InputError(f"{folder}: is a file, expected a run folder or nothing")
-        strangers = (
-            [p.name for p in folder.iterdir() if p.name != ".lock" and not files.is_leftover(p)]
-            if folder.is_dir()
-            else []
-        )
-        if strangers:
-            raise InputError(
-                f"{folder} already holds other files ({strangers[0]}) and is not a run: choose "
-                "another name or output"
-            )
+        check_strangers(folder)
         return
     different = _differences(read_settings(stored), config.resolved())
     if only_relevance(folder):

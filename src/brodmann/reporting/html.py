@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from jinja2 import Environment, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from brodmann.reporting import charts
 from brodmann.reporting.blocks import Atlas, Bars, Matrix, Section
@@ -51,6 +51,15 @@ def page(title: str, subtitle: str, sections: Sequence[Section]) -> str:
         style=Markup(style),  # noqa: S704 - our own file
         script=Markup(script),  # noqa: S704 - our own file
         policy=f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{checksum}'",
+    )
+
+
+def frame(title: str, subtitle: str, sections: Sequence[Section], height: int = 640) -> str:
+    """The same page inside a notebook's cell: shut off from the notebook, scripts included."""
+    inside = escape(page(title, subtitle, sections))
+    return (
+        f'<iframe srcdoc="{inside}" sandbox="allow-scripts" '
+        f'style="width:100%;height:{height}px;border:0"></iframe>'
     )
 
 

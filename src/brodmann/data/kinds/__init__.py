@@ -54,6 +54,9 @@ class Kind(Protocol):
     def target(self, example: Example, spec: TaskSpec) -> Example:
         """The example with its label as the number that the loss expects."""
 
+    def as_row(self, example: Example, spec: TaskSpec) -> Example:
+        """The inverse of `read` and `target`: the row, by role, that gives this example."""
+
     def strata(self, examples: Sequence[Example], spec: TaskSpec) -> list[Any]:
         """One value per example that random divisions keep in proportion (before `settle`)."""
 

@@ -91,6 +91,12 @@ def target(example: Example, spec: TaskSpec) -> Example:
     return example
 
 
+def as_row(example: Example, spec: TaskSpec) -> Example:
+    row = {**example, "label": example.get("right", example["label"])}
+    row.pop("right", None)
+    return row
+
+
 def strata(examples: Sequence[Example], spec: TaskSpec) -> list[Any]:
     """No strata: the position of the right choice says nothing about an example."""
     return [0] * len(examples)

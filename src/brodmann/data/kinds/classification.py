@@ -73,6 +73,10 @@ def target(example: Example, spec: TaskSpec) -> Example:
     return {**example, "label": label_index(example["label"], spec)}
 
 
+def as_row(example: Example, spec: TaskSpec) -> Example:
+    return {**example, "label": spec.label_list[example["label"]]}
+
+
 def strata(examples: Sequence[Example], spec: TaskSpec) -> list[Any]:
     return [example["label"] for example in examples]
 

@@ -64,6 +64,11 @@ def target(example: Example, spec: TaskSpec) -> Example:
     return {**example, "label": [int(i in indices) for i in range(len(spec.label_list))]}
 
 
+def as_row(example: Example, spec: TaskSpec) -> Example:
+    marked = zip(spec.label_list, example["label"], strict=True)
+    return {**example, "label": [name for name, is_right in marked if is_right]}
+
+
 def strata(examples: Sequence[Example], spec: TaskSpec) -> list[Any]:
     return [tuple(map(str, example["label"])) for example in examples]
 

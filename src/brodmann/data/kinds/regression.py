@@ -71,6 +71,10 @@ def target(example: Example, spec: TaskSpec) -> Example:
     return example
 
 
+def as_row(example: Example, spec: TaskSpec) -> Example:
+    return example
+
+
 def strata(examples: Sequence[Example], spec: TaskSpec) -> list[Any]:
     """Tenths of the values, by rank."""
     values = np.array([example["label"] for example in examples])

@@ -97,6 +97,12 @@ def target(example: Example, spec: TaskSpec) -> Example:
     return example
 
 
+def as_row(example: Example, spec: TaskSpec) -> Example:
+    row = {role: value for role, value in example.items() if role != "answers"}
+    texts, starts = zip(*example["answers"], strict=True) if example["answers"] else ((), ())
+    return {**row, "answer": {"text": list(texts), "answer_start": list(starts)}}
+
+
 def strata(examples: Sequence[Example], spec: TaskSpec) -> list[Any]:
     return [bool(example["answers"]) for example in examples]
 

@@ -103,6 +103,10 @@ def target(example: Example, spec: TaskSpec) -> Example:
     return {**example, "tags": [label_index(tag, spec) for tag in example["tags"]]}
 
 
+def as_row(example: Example, spec: TaskSpec) -> Example:
+    return {**example, "tags": [spec.label_list[tag] for tag in example["tags"]]}
+
+
 def strata(examples: Sequence[Example], spec: TaskSpec) -> list[Any]:
     """Whether anything is tagged: enough to give both sides examples of each sort."""
     return [any(tag not in ("O", 0, "0") for tag in example["tags"]) for example in examples]

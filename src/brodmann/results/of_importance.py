@@ -1,8 +1,6 @@
-"""Results of the measurements: head scores and dissociation, as numpy arrays, saved as JSON."""
+"""Importance of heads: `HeadScores`, and the choice of heads by them."""
 
-import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from fractions import Fraction
 from numbers import Real
 from pathlib import Path
@@ -12,19 +10,13 @@ import numpy as np
 
 from brodmann.errors import InputError, did_you_mean
 from brodmann.files import Array, read_json, write_json
+from brodmann.results.frames import need_pandas
+from brodmann.results.inline import heat_maps
 
 Head = tuple[int, int]  # (layer, head), counted from 0
 USUAL_ALPHA = 0.3  # default share of the heads to choose, remove or show
+SHOWN = 5  # heads per task in a printed line
 PARTS = 10  # of the examples that importance is summed over, so that they can be redrawn
-
-
-def mean_dissociation(found: Mapping[str, Any]) -> float | None:
-    """D of one stored run or curve point; None as soon as one task has no D.
-
-    In files of earlier versions, the stored mean covers the remaining tasks only.
-    """
-    incomplete = found.get("undefined") or any(d is None for d in found.get("per_task", ()))
-    return None if incomplete else found["mean"]
 
 
 def share_of(alpha: float, count: int) -> int:
@@ -46,7 +38,7 @@ def _check_order(method: str, alpha: Any, task: Any) -> None:
         raise InputError(f"task = {task!r}: expected the name of a task")
 
 
-@dataclass
+@dataclass(repr=False)
 class HeadScores:
     """Importance of every head for every task, (task, layer, head)."""
 
@@ -79,6 +71,19 @@ class HeadScores:
                 shape[0],
             ):
                 raise InputError("scores: the sums over parts of the examples do not fit them")
+
+    def __repr__(self) -> str:
+        layers, heads = self.shape
+        width = max(len(name) for name in self.tasks)
+        lines = [f"HeadScores of {layers} layers × {heads} heads; most important (layer.head):"]
+        for task in self.tasks:
+            scores = self.of(task)
+            best = [f"{a}.{b} {scores[a, b]:.3g}" for a, b in self.ranking(task)[:SHOWN]]
+            lines.append(f"  {task:<{width}}  {'   '.join(best)}")
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return heat_maps(self.tasks, self.values, set(self.removed))
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -187,159 +192,3 @@ class HeadScores:
             )
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"{path}: not head scores ({error})") from None
-
-
-@dataclass
-class Dissociation:
-    """How far the tasks have separated over the heads of one model.
-
-    `performance[i][j]` is task i's score with task j's heads switched off. A number that cannot be
-    defined is None, and `undefined` says why; one such task makes the mean None, too.
-    """
-
-    tasks: list[str]
-    metrics: list[str]
-    alpha: float
-    heads: list[list[Head]]  # chosen for each task
-    base: list[float]
-    trivial: list[float]  # the best score possible without reading the text
-    performance: list[list[float]]
-    random: list[list[float]]  # [task][draw]
-    per_task: list[float | None]  # D of each task
-    mean: float | None
-    pairwise: list[list[float | None]]
-    verdicts: list[list[str]]  # per pair, by the paper's rule, regardless of the intervals
-    # level, over (what was drawn again), per_task, mean, pairwise and pairs: [low, high] or None;
-    # examples_only: the same over validation examples alone, where importance was redrawn, too
-    intervals: dict[str, Any]
-    p_values: list[float | None]  # a task's own heads against random ones
-    overlap: list[list[float]]
-    heads_per_layer: list[list[int]]  # [task][layer]
-    layer_spread: list[float]  # standard deviation over tasks, per layer
-    undefined: dict[str, str]  # task → why it has no D
-    undertrained: dict[str, str]  # task → why its D means little
-    curve: list[dict[str, Any]]  # the same for other shares
-    settings: dict[str, Any]
-    redrawn: dict[str, Any] | None = None  # D with heads chosen by redrawn importance examples
-    null: dict[str, Any] | None = None  # D with heads dealt to the tasks at random, and its p
-
-    def check_shape(self) -> None:
-        """Raise ValueError unless every list has one entry per task."""
-        count = len(self.tasks)
-        rows: list[list[Any]] = [self.performance, self.pairwise, self.verdicts, self.overlap]
-        lists: list[list[Any]] = [
-            *rows,
-            self.base,
-            self.per_task,
-            self.random,
-            self.p_values,
-            self.heads_per_layer,
-        ]
-        lists += [row for matrix in rows for row in matrix]
-        if any(len(values) != count for values in lists):
-            raise ValueError(f"its lists do not fit its {count} tasks")
-
-    def is_of(self, scores: HeadScores) -> bool:
-        """Whether its heads were chosen by this map; older results do not say."""
-        by = self.settings.get("importance")
-        return by is None or by == json.loads(json.dumps(scores.settings))
-
-    def summary(self) -> dict[str, Any]:
-        """The numbers that a table of several runs needs, without the heads themselves."""
-        left_out = ("heads", "curve", "settings")
-        short = {name: value for name, value in asdict(self).items() if name not in left_out}
-        short["random"] = [float(np.mean(draws)) if draws else None for draws in self.random]
-        short["curve"] = [{k: p[k] for k in ("alpha", "per_task", "mean")} for p in self.curve]
-        return short
-
-    def to_frame(self) -> Any:
-        """A pandas table: one row per evaluated task, one column per task whose heads are off."""
-        pandas = need_pandas()
-        frame = pandas.DataFrame(
-            self.performance,
-            index=pandas.Index(self.tasks, name="evaluated"),
-            columns=[f"without {name}" for name in self.tasks],
-        )
-        frame["base"] = self.base
-        frame["random"] = [float(np.mean(draws)) if draws else None for draws in self.random]
-        frame["D"] = self.per_task
-        return frame
-
-    def save(self, path: str | Path) -> None:
-        write_json(Path(path), asdict(self))
-
-    @classmethod
-    def load(cls, path: str | Path) -> "Dissociation":
-        document = read_json(Path(path))
-        document.pop("schema_version", None)
-        try:
-            result = cls(**document)
-            for name in ("intervals", "undefined", "undertrained", "settings"):
-                if not isinstance(document[name], dict):
-                    raise ValueError(f"{name}: expected a table, found {document[name]!r:.40}")
-            result.check_shape()
-            result.mean = mean_dissociation(document)
-            for point in result.curve:
-                point["mean"] = mean_dissociation(point)
-            if result.mean is None:
-                result.intervals["mean"] = None
-            result.heads = [[(layer, head) for layer, head in chosen] for chosen in result.heads]
-        except (KeyError, TypeError, ValueError) as error:
-            raise InputError(f"{path}: not a dissociation ({error})") from None
-        return result
-
-
-@dataclass
-class AttentionMaps:
-    """Mean cosine of two models' attention maps, (task, layer, head)."""
-
-    tasks: tuple[str, ...]
-    values: Array
-    runs: tuple[str, str]  # the two runs compared
-    examples: int  # at most this many texts per task
-
-    def __post_init__(self) -> None:
-        self.tasks, self.runs = tuple(self.tasks), (str(self.runs[0]), str(self.runs[1]))
-        self.values = np.asarray(self.values, dtype=np.float64)
-        if self.values.ndim != 3 or len(self.values) != len(self.tasks):
-            raise InputError(
-                f"attention maps of shape {self.values.shape} for {len(self.tasks)} tasks: "
-                "expected (task, layer, head)"
-            )
-
-    def to_frame(self) -> Any:
-        """A pandas table with the columns task, layer, head, cosine."""
-        pandas = need_pandas()
-        _, layers, heads = self.values.shape
-        index = pandas.MultiIndex.from_product(
-            [self.tasks, range(layers), range(heads)], names=["task", "layer", "head"]
-        )
-        return pandas.DataFrame({"cosine": self.values.ravel()}, index=index).reset_index()
-
-    def save(self, path: str | Path) -> None:
-        write_json(
-            Path(path),
-            {
-                "tasks": list(self.tasks),
-                "runs": list(self.runs),
-                "examples": self.examples,
-                "maps": self.values.tolist(),
-            },
-        )
-
-    @classmethod
-    def load(cls, path: str | Path) -> "AttentionMaps":
-        document = read_json(Path(path))
-        try:
-            maps, runs = np.array(document["maps"], dtype=float), document["runs"]
-            return cls(tuple(document["tasks"]), maps, (runs[0], runs[1]), document["examples"])
-        except (KeyError, TypeError, ValueError, IndexError) as error:
-            raise InputError(f"{path}: damaged ({error!r})") from None
-
-
-def need_pandas() -> Any:
-    try:
-        import pandas
-    except ImportError:
-        raise InputError("tables need pandas: pip install pandas") from None
-    return pandas

@@ -1,0 +1,31 @@
+"""Follow a verb's events: show them as the command line does, and keep what they found."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from brodmann.reporting.blocks import Block
+from brodmann.terminal.view import RESULTS
+from brodmann.terminal.watched import watched
+from brodmann.training.events import Event, Report
+
+
+class Follower:
+    """A report function that passes events on and keeps the blocks of results."""
+
+    def __init__(self, report: Report) -> None:
+        self.report = report
+        self.blocks: list[Block] = []
+
+    def __call__(self, event: Event, facts: dict[str, Any], /) -> None:
+        self.report(event, facts)
+        if event in RESULTS:
+            make, _ = RESULTS[event]
+            self.blocks += make(facts)
+
+
+@contextmanager
+def followed(progress: bool | None, report: Report | None) -> Iterator[Follower]:
+    """Yield a follower whose events go to `report` or, if there is none, to the terminal."""
+    with watched(progress, report) as shown:
+        yield Follower(shown)
