@@ -28,10 +28,13 @@ if TYPE_CHECKING:
     from brodmann.results import AttentionMaps as AttentionMaps
     from brodmann.results import Dissociation as Dissociation
     from brodmann.results import HeadScores as HeadScores
-    from brodmann.terminal.watched import fit as fit
     from brodmann.training.method_settings import IAT as IAT
     from brodmann.training.methods.distillation import distill as distill
     from brodmann.training.output_heads import fit_output_heads as fit_output_heads
+    from brodmann.verbs.callbacks import Callback as Callback
+    from brodmann.verbs.callbacks import TrainingState as TrainingState
+    from brodmann.verbs.fitting import History as History
+    from brodmann.verbs.fitting import fit as fit
     from brodmann.verbs.outcomes import Outcome as Outcome
     from brodmann.verbs.outcomes import Page as Page
     from brodmann.verbs.outcomes import Run as Run
@@ -62,7 +65,10 @@ _PUBLIC = {
     "evaluate": "brodmann.models.evaluation",
     "zero_shot": "brodmann.measuring.zero_shot",
     "fit_output_heads": "brodmann.training.output_heads",
-    "fit": "brodmann.terminal.watched",
+    "fit": "brodmann.verbs.fitting",
+    "Callback": "brodmann.verbs.callbacks",
+    "TrainingState": "brodmann.verbs.callbacks",
+    "History": "brodmann.verbs.fitting",
     "IAT": "brodmann.training.method_settings",
     "distill": "brodmann.training.methods.distillation",
     "anatomy": "brodmann.models.backbone.anatomy",

@@ -94,6 +94,7 @@ class RunView:
             "method begins": self._method_begins,
             "evaluate": self._evaluate,
             "evaluated": self._evaluated,
+            "saved": lambda facts: None,
             "end": self._end,
             "evaluation starts": lambda facts: self.live.open_bar("evaluating", facts["examples"]),
             "evaluation goes on": lambda facts: self.live.advance(facts["items"]),

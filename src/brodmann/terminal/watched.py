@@ -1,33 +1,9 @@
-"""Progress as the command line shows it, for calls in Python; `bm.fit` is one of them."""
+"""Progress as the command line shows it, for calls in Python."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
-from brodmann.data.tasks import Task
-from brodmann.models.multitask import MultiTaskModel
-from brodmann.training import fit as trainer
-from brodmann.training.checkpoints.progress import Progress
 from brodmann.training.events import Report, silent
-
-
-def fit(
-    model: MultiTaskModel,
-    tasks: Sequence[Task],
-    *,
-    progress: bool | None = None,
-    report: Report | None = None,
-    **options: Any,
-) -> Progress:
-    with watched(progress, report) as shown:
-        return trainer.fit(model, tasks, report=shown, **options)
-
-
-fit.__doc__ = f"""{trainer.fit.__doc__}
-    `progress` shows progress as the command line does: by default in a terminal or a notebook,
-    never when the output goes to a file or a pipe; True and False override this. If you pass
-    your own `report`, nothing is shown.
-    """
 
 
 @contextmanager

@@ -20,6 +20,7 @@ Event = Literal[
     "method begins",  # step, text
     "evaluate",  # step
     "evaluated",  # step, primary, mean, best
+    "saved",  # step, folder
     "end",  # the fields of `Progress`
     "evaluation starts",  # examples
     "evaluation goes on",  # items

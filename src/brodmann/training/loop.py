@@ -217,9 +217,10 @@ class Loop:
     def _finished(self) -> bool:
         patience = self.options.early_stopping
         patient = patience is not None and self.progress.without_gain >= patience
-        if patient and not self._waiting():
+        asked = [float(any(method.stops() for method in self.methods))]
+        if processes.agreed(asked, self.device, self.world)[0]:
             return True
-        return self.progress.step >= self.steps
+        return self.progress.step >= self.steps or (patient and not self._waiting())
 
     def one_step(self, keeper: Keeper, log: Any) -> None:
         """Take one optimizer step over `accumulation` batches (fewer at the very end)."""
@@ -336,13 +337,14 @@ class Loop:
         progress, stream = asdict(self.progress), self.stream.state()
         with self._whole() as (trained, optimizer):
             keeper.save(trained, optimizer, states, progress, stream, branch=branch)
+        if keeper.folder is not None:
+            self.report("saved", {"step": self.progress.step, "folder": keeper.folder})
 
     def _stop_if_asked(self, keeper: Keeper, signals: StopSignals) -> None:
         asked = processes.agreed([signals.received or 0], self.device, self.world)[0]
         if asked:
             self._save(keeper)
-            kept = (
-                "saved; run the same command again to resume" if keeper.folder else "nothing saved"
-            )
+            again = "saved; run the same command again to resume"
+            kept = again if keeper.folder else "nothing saved"
             text = f"stopped at step {self.progress.step} of {self.steps}: {kept}"
             raise Interrupted(text, int(asked))

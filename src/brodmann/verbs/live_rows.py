@@ -65,14 +65,16 @@ def with_rows_on_disk(values: dict[str, Any], config: Config) -> dict[str, Any]:
             source, name = task.pop(key), str(task.get("name", "task"))
             if id(source) not in written:  # several tasks may read one table
                 tables = store.given(source, f"task '{name}': {key}", "utf-8", ())
-                prefix = f"{name}-{key}"
+                alone = len(tables) == 1  # else the splits of a dataset
                 written[id(source)] = {
-                    split: (_write(table, folder / f"{prefix}-{split}.jsonl"), table)
+                    key if alone else split: (
+                        _write(table, folder / f"{name}-{key if alone else split}.jsonl"),
+                        table,
+                    )
                     for split, table in tables.items()
                 }
             found = written[id(source)]
-            only = len(found) == 1
-            task |= {key if only else split: str(path) for split, (path, _) in found.items()}
+            task |= {split: str(path) for split, (path, _) in found.items()}
             _keep_label_names(task, [table for _, table in found.values()])
         described.append(task)
     return values | {"tasks": described}

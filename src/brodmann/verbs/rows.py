@@ -130,7 +130,8 @@ def rows_of_relation(found: Mapping[str, Any], by: str) -> list[Row]:
             for layer, heads in enumerate(layers)
             for head, cosine in enumerate(heads)
         ]
-    matrix = found["matrix"] if "matrix" in found else found[by]["matrix"]
+    matrix = found.get("matrix") or found[by]
+    matrix = matrix["matrix"] if isinstance(matrix, Mapping) else matrix
     return [
         {"task": name, **dict(zip(names, values, strict=True))}
         for name, values in zip(names, matrix, strict=True)

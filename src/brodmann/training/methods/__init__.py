@@ -8,6 +8,7 @@ calls each at fixed points:
     reading(batch): forward, term, backward     for each batch of a step
     combine                                     after the batches of a step
     around_step(tasks): optimizer               the step itself
+    stops                                       between steps
     state, restore                              with every checkpoint
     close, finish                               at the end
 """
@@ -83,6 +84,10 @@ class Method:
     ) -> contextlib.AbstractContextManager[None]:
         """Surround the optimizer's step after batches of these tasks."""
         return contextlib.nullcontext()
+
+    def stops(self) -> bool:
+        """Whether training ends here, before the next step."""
+        return False
 
     def state(self) -> Any:
         """The state to checkpoint, as JSON; None before the method has begun."""

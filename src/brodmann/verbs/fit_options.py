@@ -1,0 +1,42 @@
+"""The options of `bm.fit` for editors and type checkers; `training/settings.py` declares them."""
+
+from collections.abc import Mapping
+from typing import Any, Literal, TypedDict
+
+from brodmann.models.model_settings import Precision
+from brodmann.training.method_settings import IAT
+from brodmann.training.settings import Aggregation, Schedule
+
+
+class FitOptions(TypedDict, total=False):
+    """Every option of training; a test compares it with the settings."""
+
+    epochs: Literal["auto"] | int
+    max_steps: int | None
+    batch_size: int
+    accumulation: int
+    learning_rate: Literal["auto"] | float
+    rates: Mapping[str, float]
+    weight_decay: float
+    optimizer: Literal["adamw", "sgd"] | None
+    momentum: float | None
+    warmup: float
+    schedule: Schedule
+    clip: float | None
+    precision: Precision
+    sampling: str
+    sampling_parameters: Mapping[str, Any]
+    sparsity: float
+    aggregation: Aggregation | None
+    log_entropy: bool | None
+    bucketing: bool
+    gradient_checkpointing: bool
+    sharding: Literal["full"] | None
+    evaluate_every: int | None
+    evaluation_batch_size: int
+    early_stopping: int | None
+    keep: Literal["best", "last"]
+    checkpoint_every: int | None
+    checkpoints: int
+    seed: int
+    specialize: IAT | None

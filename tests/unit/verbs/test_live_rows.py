@@ -1,0 +1,95 @@
+"""Tasks given in memory: they become files of the run, and read back they are the same tasks."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from tests.conftest import every_kind
+
+import brodmann as bm
+from brodmann.verbs.asking import settle
+
+ROWS = [{"words": f"the red cat {i}", "y": "ab"[i % 2], "z": float(i)} for i in range(40)]
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def settings(*tasks: Any) -> dict[str, Any]:
+    return {
+        "name": "live",
+        "tasks": list(tasks),
+        "model": {"backbone": "builtin:tiny", "max_length": 32},
+        "training": {"epochs": 1, "max_steps": 2},
+    }
+
+
+def described(**rows: Any) -> dict[str, Any]:
+    return {"name": "topic", "kind": "classification", "text": "words", "label": "y", **rows}
+
+
+@pytest.mark.parametrize("task", bm.load_tasks(every_kind(12)), ids=lambda task: task.spec.kind)
+def test_a_loaded_task_reads_back_as_it_was(task: bm.Task) -> None:
+    config, base = settle(settings(task))
+    assert isinstance(config.tasks[0].train, str)  # type: ignore[union-attr]
+    (again,) = bm.load_tasks(config.given_tasks(), base=base)
+    assert again.splits == task.splits
+    kept = ("name", "kind", "labels", "metric", "metrics", "target_mean", "unanswerable", "scheme")
+    assert [getattr(again.spec, key) for key in kept] == [getattr(task.spec, key) for key in kept]
+
+
+@pytest.mark.parametrize("make", [list, pd.DataFrame])
+def test_rows_in_memory_train_and_resume(make: Any) -> None:
+    asked = settings(described(train=make(ROWS)))
+    run = bm.train(asked)
+    stored = run.folder / "data" / "topic-train.jsonl"
+    assert [json.loads(line) for line in stored.read_text().splitlines()] == ROWS
+    assert bm.train(asked).folder == run.folder
+    assert bm.train(run.folder).load_model().spec("topic").labels == ("a", "b")
+
+
+def test_tasks_over_one_table_share_its_held_out_rows() -> None:
+    table = pd.DataFrame(ROWS)
+    other = {"name": "size", "kind": "regression", "text": "words", "label": "z", "train": table}
+    config, base = settle(settings(described(train=table), other))
+    first, second = bm.load_tasks(config.given_tasks(), base=base)
+    texts = [{e["text"] for e in task.splits["validation"]} for task in (first, second)]
+    assert texts[0] == texts[1]
+    assert len(list(Path("runs/live/data").iterdir())) == 1
+
+
+def test_other_rows_under_the_same_name_are_an_error() -> None:
+    settle(settings(described(train=ROWS)))
+    with pytest.raises(bm.InputError) as caught:
+        settle(settings(described(train=ROWS[:20])))
+    place = Path("runs/live/data/topic-train.jsonl").resolve()
+    assert str(caught.value) == (
+        f"{place}: the rows in memory differ from those this run began with: set another name, or "
+        "pass the same rows"
+    )
+
+
+def test_nothing_is_written_into_a_folder_that_is_no_run() -> None:
+    Path("runs/live").mkdir(parents=True)
+    Path("runs/live/thesis.txt").write_text("mine")
+    with pytest.raises(bm.InputError, match=r"already holds other files \(thesis.txt\)"):
+        settle(settings(described(train=ROWS)))
+    assert [path.name for path in Path("runs/live").iterdir()] == ["thesis.txt"]
+
+
+def test_nothing_is_written_for_wrong_settings() -> None:
+    with pytest.raises(bm.InputError, match=r"unknown key 'tasks.0.lable'|unknown key 'lable'"):
+        settle(settings(described(train=ROWS, lable="y")))
+    assert not Path("runs").exists()
+
+
+def test_numpy_values_become_plain_ones() -> None:
+    rows = [{"words": f"cat {i}", "y": np.int64(i % 2)} for i in range(40)]
+    config, base = settle(settings(described(train=rows)))
+    (task,) = bm.load_tasks(config.given_tasks(), base=base)
+    assert task.spec.labels == ("0", "1")
