@@ -50,7 +50,7 @@ def test_functions_are_short_and_take_few_arguments() -> None:
     long = []
     for path in FILES:
         for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.FunctionDef) and path.parent.name != "cli":
+            if isinstance(node, ast.FunctionDef) and path.parent.name not in ("cli", "verbs"):
                 taken = [*node.args.args, *node.args.kwonlyargs]
                 given = [one for one in taken if one.arg not in ("self", "cls")]
                 size = (node.end_lineno or 0) - node.lineno + 1

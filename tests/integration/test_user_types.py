@@ -57,8 +57,13 @@ Page
 def test_mypy_knows_the_types_of_a_users_script(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
+    # Whether torch's own types are right is not the question, and takes minutes.
+    settings = tmp_path / "mypy.ini"
+    skipped = "[mypy-torch.*,transformers.*,datasets.*,scipy.*,matplotlib.*,pandas.*]"
+    settings.write_text(f"[mypy]\nstrict = true\n{skipped}\nfollow_imports = skip\n")
+    arguments = ["--config-file", settings, "--cache-dir", tmp_path / "cache", script]
     found = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--cache-dir", tmp_path / "cache", script],
+        [sys.executable, "-m", "mypy", *arguments],
         capture_output=True,
         text=True,
         cwd=tmp_path,
