@@ -89,7 +89,7 @@ def test_a_new_task_is_scored_from_every_start_and_then_trained(
     assert code == 2 and "no task is common to all" in err and err.count("\n") == 1
     page = tmp_path / "both.html"
     code, out, err = command(
-        "report", tmp_path / "runs/trained", tmp_path / "runs/new", "--to", page
+        "report", tmp_path / "runs/trained", tmp_path / "runs/new", "--out", page
     )
     assert (code, err) == (0, "") and "no task is common to all" in page.read_text("utf-8")
     code, _, err = command("run", new)

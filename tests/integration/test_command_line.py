@@ -181,7 +181,7 @@ def test_tasks_and_doctor(command: Command) -> None:
     code, out, err = command("tasks", "--group", "glu")
     assert code == 2 and err == "brodmann: --group glu: no such task; did you mean 'glue'?\n"
     code, out, err = command("tasks", "--fetch", "glue/sst2")
-    assert code == 2 and err == "brodmann: --fetch needs --to DIR, the folder to write into\n"
+    assert code == 2 and err == "brodmann: --fetch needs --out DIR, the folder to write into\n"
     code, out, _ = command("doctor", "--json")
     checks: dict[str, Any] = {check["name"]: check for check in json.loads(out)["checks"]}
     assert code == 0 and checks["torch"]["ok"] and checks["transformers"]["text"].startswith("5.")

@@ -95,7 +95,7 @@ def test_finished_runs_side_by_side(study: Path, command: Command) -> None:
     if not (runs / "comparison.json").is_file():
         assert command("compare", study / "study.toml")[0] == 0
     folders = [runs / f"{arm}-seed{seed}" for arm in ("multi", "iat") for seed in (0, 1)]
-    code, out, err = command("compare", *folders, "--to", study / "two", "--json")
+    code, out, err = command("compare", *folders, "--out", study / "two", "--json")
     assert code == 0, err
     result = json.loads(out)
     assert {arm: len(facts["seeds"]) for arm, facts in result["arms"].items()} == {

@@ -123,7 +123,7 @@ def test_a_run_with_heads_off_goes_to_its_report(
 
 
 def test_prune_writes_a_smaller_model(trained: Path, tmp_path: Path, command: Command) -> None:
-    code, out, err = command("prune", trained, "--alpha", 0.5, "--to", tmp_path / "half", "--json")
+    code, out, err = command("prune", trained, "--alpha", 0.5, "--out", tmp_path / "half", "--json")
     assert (code, err) == (0, "")
     result = json.loads(out)
     assert result["removed"] == 6 and result["of"] == 12 and result["speed"] > 0
@@ -171,8 +171,8 @@ def test_prune_writes_a_smaller_model(trained: Path, tmp_path: Path, command: Co
             "'iterative', which has no sums to redraw: set redraws = 0",
         ),
         (("grid", "RUN"), "no [grid] table"),
-        (("prune", "RUN", "--to", "RUN/model"), "holds a model with all its heads"),
-        (("prune", "RUN", "--to", "RUN/figures"), "holds other files: name a new folder"),
+        (("prune", "RUN", "--out", "RUN/model"), "holds a model with all its heads"),
+        (("prune", "RUN", "--out", "RUN/figures"), "holds other files: name a new folder"),
         (("export", "RUN", "--task", "topic", "--to", "onnx", "--zeroed"), "--zeroed needs"),
     ],
 )
@@ -218,7 +218,7 @@ def test_a_pruned_model_is_exported_with_zeroed_heads(
     from transformers import AutoModelForSequenceClassification
 
     small = tmp_path / "small"
-    assert command("prune", trained, "--alpha", 0.5, "--to", small)[0] == 0
+    assert command("prune", trained, "--alpha", 0.5, "--out", small)[0] == 0
     code, _, err = command("export", small, "--task", "topic", "--out", tmp_path / "out")
     assert code == 2 and "use --zeroed" in err and not (tmp_path / "out").exists()
     words = ("export", small, "--task", "topic", "--out", tmp_path / "out", "--zeroed")
@@ -313,7 +313,7 @@ def test_onnx_can_be_used_from_its_folder_alone(trained: Path, onnx_folder: Path
 
 @pytest.mark.slow
 def test_onnx_of_a_model_without_any_head(trained: Path, tmp_path: Path, command: Command) -> None:
-    assert command("prune", trained, "--alpha", 1, "--to", tmp_path / "none")[0] == 0
+    assert command("prune", trained, "--alpha", 1, "--out", tmp_path / "none")[0] == 0
     words = ("export", tmp_path / "none", "--task", "topic", "--to", "onnx")
     code, out, err = command(*words, "--out", tmp_path / "onnx")
     assert (code, err) == (0, "") and "agrees with torch" in out

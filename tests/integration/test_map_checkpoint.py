@@ -42,7 +42,7 @@ def run(*arguments: Any) -> Any:
 
 def test_importance_curve_and_page(checkpoint: Path, reviews: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    done = run(checkpoint, "--data", reviews, "--text", "body", "--label", "stars", "--to", out)
+    done = run(checkpoint, "--data", reviews, "--text", "body", "--label", "stars", "--out", out)
     assert done.exit_code == 0, done.output
     scores = bm.HeadScores.load(out / "importance.json")
     model = tf.AutoModelForSequenceClassification.from_pretrained(checkpoint)
@@ -75,7 +75,7 @@ def test_wrong_input_is_one_clear_line(
     checkpoint: Path, reviews: Path, tmp_path: Path, options: list[str], message: str
 ) -> None:
     out = tmp_path / "out"
-    done = run(checkpoint, "--data", reviews, "--to", out, *options)
+    done = run(checkpoint, "--data", reviews, "--out", out, *options)
     assert isinstance(done.exception, bm.InputError) and message in str(done.exception)
     assert not out.exists()
 

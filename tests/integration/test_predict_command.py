@@ -103,7 +103,7 @@ def test_answers_as_a_table(model: Path, command: Command, tmp_path: Path) -> No
     with open(table, "w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows([["id", "a", "b"], *rows])
     out = tmp_path / "out.csv"
-    code, told, err = command("predict", model, table, "--to", out)
+    code, told, err = command("predict", model, table, "--out", out)
     assert code == 0 and told == f"wrote {out}: 3 answers\n"
     assert "note: 1 input is empty" in err
     with open(out, newline="", encoding="utf-8") as file:
@@ -139,15 +139,49 @@ def test_answers_as_a_table(model: Path, command: Command, tmp_path: Path) -> No
     }
 
 
+def test_answers_as_parquet_are_those_of_csv(model: Path, command: Command, tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    lines = [{"id": i, "a": f"the red cat {i}", "b": None} for i in range(CHUNK + 5)]
+    lines[1]["a"] = ""
+    source = tmp_path / "in.jsonl"
+    source.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    for out in ("out.parquet", "out.csv"):
+        words = ("--task", "single", "--batch-size", 7, "--out", tmp_path / out)
+        code, _, _ = command("predict", model, source, *words)
+        assert code == 0
+    found = pq.read_table(tmp_path / "out.parquet").to_pylist()
+    with open(tmp_path / "out.csv", newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["id"] for row in found] == [line["id"] for line in lines]
+    assert found[1]["note"] == "empty input: no answer" and found[1]["single.score"] is None
+    for one, other in zip(found, rows, strict=True):
+        assert {k: "" if v is None else str(v) for k, v in one.items()} == other
+
+
+def test_inputs_that_change_their_type_leave_no_parquet_file(
+    model: Path, command: Command, tmp_path: Path
+) -> None:
+    lines = [{"a": "the red cat", "id": i} for i in range(CHUNK)] + [{"a": "x", "id": "seven"}]
+    source, out = tmp_path / "in.jsonl", tmp_path / "out.parquet"
+    source.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    code, _, err = command("predict", model, source, "--task", "single", "--out", out)
+    assert code == 2 and err.startswith("brodmann: the inputs' columns change their type (")
+    assert err.endswith("): use --format csv or jsonl\n") and err.count("\n") == 1
+    assert not out.exists()
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (("--format", "cvs"), "--format cvs; did you mean 'csv'?"),
-        (("--to", "{folder}/out.txt"), "{folder}/out.txt: expected the suffix .csv or .jsonl, or "
-         "--format csv or jsonl"),
-        (("--to", "{folder}/in.csv"), "{folder}/in.csv: already exists: remove it, or name "
+        (("--out", "{folder}/out.txt"), "{folder}/out.txt: expected the suffix .jsonl, .csv or "
+         ".parquet, or --format jsonl, csv or parquet"),
+        (("--format", "parquet"), "--format parquet needs a file: add --out answers.parquet"),
+        (("--to", "{folder}/out.csv"), "--to is called --out now (see `brodmann predict --help`)"),
+        (("--out", "{folder}/in.csv"), "{folder}/in.csv: already exists: remove it, or name "
          "another file"),
-        (("--to", "{folder}/no/out.csv"), "{folder}/no/out.csv: no such folder: {folder}/no"),
+        (("--out", "{folder}/no/out.csv"), "{folder}/no/out.csv: no such folder: {folder}/no"),
     ],
 )  # fmt: skip
 def test_where_answers_cannot_go(
@@ -168,7 +202,7 @@ def test_a_bad_row_is_counted_among_all_and_leaves_no_file(
     lines = [json.dumps(row) for row in rows] + ['{"other": 1}']
     source, out = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
     source.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    code, _, err = command("predict", model, source, "--task", "single", "--to", out)
+    code, _, err = command("predict", model, source, "--task", "single", "--out", out)
     assert code == 2 and not out.exists() and not list(tmp_path.glob(".*"))
     assert err == (
         f"brodmann: input {CHUNK + 4}: task 'single' takes a text or a dict with a, found "
@@ -176,11 +210,11 @@ def test_a_bad_row_is_counted_among_all_and_leaves_no_file(
     )
     source.write_text("\n".join([*lines[:-1], '{"a": "x", "new": 1}']) + "\n", encoding="utf-8")
     out = tmp_path / "out.csv"
-    code, _, err = command("predict", model, source, "--task", "single", "--to", out)
+    code, _, err = command("predict", model, source, "--task", "single", "--out", out)
     assert code == 2 and not out.exists()
     assert err == (
         f"brodmann: input {CHUNK + 4}: the column 'new' is in none of the first {CHUNK} inputs, so "
-        "the CSV has no column for it: use --format jsonl\n"
+        "the csv file has no column for it: use --format jsonl\n"
     )
 
 

@@ -21,7 +21,7 @@ def test_no_torch_is_loaded(tmp_path: Path) -> None:
     folders = [str(tmp_path / "run"), str(tmp_path / "other")]
     code = (
         "import sys; from brodmann.cli import app; "
-        f"app(['report', *{folders!r}, '--to', {str(tmp_path / 'x.html')!r}], "
+        f"app(['report', *{folders!r}, '--out', {str(tmp_path / 'x.html')!r}], "
         "standalone_mode=False); assert 'torch' not in sys.modules, 'torch'"
     )
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
@@ -43,7 +43,7 @@ def test_text_says_what_the_page_says(tmp_path: Path) -> None:
     [
         (["report", "nowhere"], "no such folder"),
         (["report", "."], "neither a run"),
-        (["report", "run", "run2"], "--to"),
+        (["report", "run", "run2"], "--out"),
     ],
 )
 def test_bad_input_is_one_line(

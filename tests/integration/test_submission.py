@@ -60,7 +60,7 @@ def benchmark(tmp_path: Path) -> Callable[[str], Path]:
 def test_glue(benchmark: Callable[[str], Path], command: Command) -> None:
     folder = benchmark("glue")
     words = ("submission", folder / "model", "glue", "--data-dir", folder)
-    code, _, err = command(*words, "--to", folder / "glue.zip")
+    code, _, err = command(*words, "--out", folder / "glue.zip")
     assert code == 0, err
     with zipfile.ZipFile(folder / "glue.zip") as archive:
         assert sorted(archive.namelist()) == sorted(n for n in WORDS if n.endswith(".tsv"))
@@ -72,14 +72,14 @@ def test_glue(benchmark: Callable[[str], Path], command: Command) -> None:
             assert isinstance(expected, str)
             assert all(re.fullmatch(expected, line.split("\t")[1]) for line in lines), name
     before = (folder / "glue.zip").read_bytes()
-    assert command(*words, "--to", folder / "glue.zip")[0] == 0
+    assert command(*words, "--out", folder / "glue.zip")[0] == 0
     assert (folder / "glue.zip").read_bytes() == before
 
 
 def test_superglue(benchmark: Callable[[str], Path], command: Command) -> None:
     folder = benchmark("superglue")
     words = ("submission", folder / "model", "superglue", "--data-dir", folder, "--json")
-    code, out, err = command(*words, "--to", folder / "s.zip")
+    code, out, err = command(*words, "--out", folder / "s.zip")
     assert code == 0, err
     assert json.loads(out)["MultiRC.jsonl"] == 6
     with zipfile.ZipFile(folder / "s.zip") as archive:
@@ -120,7 +120,7 @@ def test_what_is_missing_is_said_and_nothing_written(tmp_path: Path, command: Co
     tasks = bm.load_tasks(["glue/cola"], base=tmp_path)
     bm.MultiTaskModel.from_pretrained("builtin:tiny", tasks).save_pretrained(tmp_path / "model")
     target = tmp_path / "glue.zip"
-    words = ("submission", tmp_path / "model", "glue", "--data-dir", tmp_path, "--to", target)
+    words = ("submission", tmp_path / "model", "glue", "--data-dir", tmp_path, "--out", target)
     code, _, err = command(*words)
     assert code == 2 and "the model has no task glue/mnli, glue/mrpc" in err
     assert not target.exists()
@@ -158,7 +158,7 @@ def test_damaged_test_sets_stop_before_anything_is_answered(
     rows = hub_rows(entry, 3, labelled=False)
     write_split(tmp_path / "cola", "test", [rows[0], {**rows[1], **damage}, rows[2]])
     words = ("submission", tmp_path / "model", "glue", "--data-dir", tmp_path, "--partial")
-    code, out, _ = command(*words, "--to", tmp_path / "x.zip")
+    code, out, _ = command(*words, "--out", tmp_path / "x.zip")
     assert code == 2 and message in " ".join(out.split())
     assert "CoLA.tsv left out" in out and not (tmp_path / "x.zip").exists()
 
@@ -170,5 +170,5 @@ def test_answers_in_other_words_are_refused(tmp_path: Path, command: Command) ->
     tasks = bm.load_tasks([named], base=tmp_path)
     bm.MultiTaskModel.from_pretrained("builtin:tiny", tasks).save_pretrained(tmp_path / "model")
     words = ("submission", tmp_path / "model", "glue", "--data-dir", tmp_path, "--partial")
-    code, _, err = command(*words, "--to", tmp_path / "x.zip")
+    code, _, err = command(*words, "--out", tmp_path / "x.zip")
     assert code == 2 and "its kind or labels are not those of glue/cola" in err

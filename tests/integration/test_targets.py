@@ -14,7 +14,7 @@ def test_a_page_replaces_a_page_and_nothing_else(tmp_path: Path, command: Any) -
     write_run(tmp_path / "run", ["a", "b"])
     thesis, page = tmp_path / "thesis.txt", tmp_path / "page.html"
     thesis.write_text("three years of work")
-    code, out, err = command("report", tmp_path / "run", "--to", thesis)
+    code, out, err = command("report", tmp_path / "run", "--out", thesis)
     assert (code, out, err) == (
         2,
         "",
@@ -23,7 +23,7 @@ def test_a_page_replaces_a_page_and_nothing_else(tmp_path: Path, command: Any) -
     assert thesis.read_text() == "three years of work"
     assert not (tmp_path / "thesis-figures").exists()
     for _ in range(2):  # the second time over the first page
-        assert command("report", tmp_path / "run", "--to", page)[0] == 0
+        assert command("report", tmp_path / "run", "--out", page)[0] == 0
     assert b'<meta name="generator" content="Brodmann">' in page.read_bytes()[:2000]
 
 
@@ -33,14 +33,14 @@ def test_a_submission_replaces_a_zip_and_nothing_else(tmp_path: Path, command: A
     bm.MultiTaskModel.from_pretrained("builtin:tiny", [task]).save_pretrained(tmp_path / "m")
     thesis = tmp_path / "thesis.txt"
     thesis.write_text("three years of work")
-    code, _, err = command("submission", tmp_path / "m", "glue", "--to", thesis)
+    code, _, err = command("submission", tmp_path / "m", "glue", "--out", thesis)
     expected = f"brodmann: {thesis}: already exists and is not a zip file: name another one\n"
     assert (code, err) == (2, expected)
     assert thesis.read_text() == "three years of work"
     old = tmp_path / "old.zip"
     with zipfile.ZipFile(old, "w") as file:
         file.writestr("CoLA.tsv", "")
-    code, _, err = command("submission", tmp_path / "m", "glue", "--to", old)
+    code, _, err = command("submission", tmp_path / "m", "glue", "--out", old)
     assert code == 2 and err.endswith("the model has none of the tasks of glue\n")
 
 

@@ -39,6 +39,7 @@ STAND_INS = {  # for what a stream that is not UTF-8 cannot show; anything else 
     "α": "alpha",
     "δ": "delta",
 }
+RENAMED = {"--to": "--out"}  # options of earlier versions
 STOPPED = "stopped: finished work is kept; run the same command again to resume"
 
 
@@ -88,7 +89,10 @@ def main() -> None:
             sys.exit(0)
         context = getattr(error, "ctx", None)
         command = f" {context.info_name}" if context is not None and context.parent else ""
-        complain(f"{error.format_message()} (see `brodmann{command} --help`)")
+        text = error.format_message()
+        if (renamed := RENAMED.get(getattr(error, "option_name", ""))) is not None:
+            text = f"{error.option_name} is called {renamed} now"  # type: ignore[attr-defined]
+        complain(f"{text} (see `brodmann{command} --help`)")
         sys.exit(2)
     if code == 130:  # typer's own answer to Ctrl-C
         complain(STOPPED)

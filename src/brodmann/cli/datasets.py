@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from brodmann.cli.options import Json, app, print_blocks
+from brodmann.cli.options import START, Json, app, print_blocks
 from brodmann.errors import InputError
 
 
-@app.command()
+@app.command(rich_help_panel=START)
 def init(
     folder: Annotated[Path, typer.Argument(help="where to write")] = Path(),
 ) -> None:
@@ -25,7 +25,7 @@ def init(
     print(f"next: brodmann run {folder / 'brodmann.toml'}")
 
 
-@app.command()
+@app.command(rich_help_panel=START)
 def tasks(
     name: Annotated[
         str | None, typer.Argument(help="show this task in full", show_default=False)
@@ -37,22 +37,22 @@ def tasks(
         list[str] | None,
         typer.Option(metavar="NAME", help="write this dataset's files (repeatable)"),
     ] = None,
-    to: Annotated[Path | None, typer.Option(help="folder for --fetch, usable as data_dir")] = None,
+    out: Annotated[Path | None, typer.Option(help="folder for --fetch, usable as data_dir")] = None,
     as_json: Json = False,
 ) -> None:
     """List the named tasks, or fetch their data from the hub for machines without access to it.
 
-    Example: brodmann tasks --group glue; brodmann tasks --fetch glue/sst2 --to data
+    Example: brodmann tasks --group glue; brodmann tasks --fetch glue/sst2 --out data
     """
     from brodmann.data import catalogue
 
     if fetch:
         if name is not None:
             raise InputError(f"tasks {name}: to fetch it, write --fetch {name}")
-        _fetch(fetch, to, as_json)
+        _fetch(fetch, out, as_json)
         return
-    if to is not None:
-        raise InputError("--to needs --fetch: name the dataset to fetch")
+    if out is not None:
+        raise InputError("--out needs --fetch: name the dataset to fetch")
     if name is not None:
         entry, _ = catalogue.find(name)
         facts = catalogue.facts(entry)
@@ -72,12 +72,12 @@ def tasks(
     print_blocks(catalogue_table(chosen))
 
 
-def _fetch(names: list[str], to: Path | None, as_json: bool) -> None:
+def _fetch(names: list[str], out: Path | None, as_json: bool) -> None:
     from brodmann.data import catalogue
     from brodmann.data.sources.hub import fetch
 
-    if to is None:
-        raise InputError("--fetch needs --to DIR, the folder to write into")
+    if out is None:
+        raise InputError("--fetch needs --out DIR, the folder to write into")
     wanted = [(catalogue.find(name), name) for name in names]  # check all names before fetching any
     say = (lambda text: None) if as_json else print
     written: dict[str, int] = {}
@@ -89,12 +89,12 @@ def _fetch(names: list[str], to: Path | None, as_json: bool) -> None:
     for (entry, languages), _ in wanted:
         for language in languages:
             say(f"{entry.named(language)} ({entry.licence or 'licence not stated'})")
-            fetch(entry, language, to, wrote)
+            fetch(entry, language, out, wrote)
     if as_json:
         print(json.dumps(written))
 
 
-@app.command()
+@app.command(rich_help_panel=START)
 def doctor(as_json: Json = False) -> None:
     """Show the environment: versions, processor, installed and missing packages.
 
@@ -112,3 +112,24 @@ def doctor(as_json: Json = False) -> None:
         ("ok" if check["ok"] else "–", check["name"], check["text"]) for check in facts["checks"]
     ]
     print_blocks([Table(("", "", ""), rows)])
+
+
+@app.command(rich_help_panel=START)
+def schema(
+    out: Annotated[Path | None, typer.Option(help="file to write; default: print it")] = None,
+) -> None:
+    """Print the JSON schema of configurations, with which editors complete and check them.
+
+    Example: brodmann schema --out brodmann.schema.json
+    """
+    from brodmann.config.json_schema import config_schema
+    from brodmann.files import write_text
+
+    text = json.dumps(config_schema(), indent=2) + "\n"
+    if out is None:
+        print(text, end="")
+        return
+    if out.is_dir():
+        raise InputError(f"{out}: is a folder, expected the name of a file")
+    write_text(out, text)
+    print(f"wrote {out}; name it in a configuration's first line: #:schema {out}")

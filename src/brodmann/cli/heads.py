@@ -5,11 +5,11 @@ from typing import Annotated
 
 import typer
 
-from brodmann.cli.options import Json, Overrides, RunPath, app, is_main_process, loaded, view
+from brodmann.cli.options import RUNS, Json, Overrides, RunPath, app, is_main_process, loaded, view
 from brodmann.errors import InputError
 
 
-@app.command("map")
+@app.command("map", rich_help_panel=RUNS)
 def map_command(
     config: Annotated[
         str,
@@ -25,7 +25,7 @@ def map_command(
     pair: Annotated[str | None, typer.Option(help="column with a second text, with --data")] = None,
     label: Annotated[str, typer.Option(help="column with the label, with --data")] = "label",
     examples: Annotated[int, typer.Option(help="rows to read, with --data", min=1)] = 1000,
-    to: Annotated[
+    out: Annotated[
         Path | None, typer.Option(help="folder to write, with --data; default: NAME-heads")
     ] = None,
     device: Annotated[
@@ -47,7 +47,7 @@ def map_command(
         if overrides:
             raise InputError("--set changes a configuration: with --data there is none")
         columns = Columns(text, pair, label)
-        folder = to or Path(f"{Path(config).name}-heads")
+        folder = out or Path(f"{Path(config).name}-heads")
         with view(as_json) as report:
             map_checkpoint(
                 config, data, folder, report, columns=columns, examples=examples, device=device
@@ -56,9 +56,9 @@ def map_command(
             print((folder / CLASSIFIER_MAP).read_text(encoding="utf-8"))
         return
     usual = (None, None, "text", "label", 1000, "auto")
-    if (to, pair, text, label, examples, device) != usual:
+    if (out, pair, text, label, examples, device) != usual:
         raise InputError(
-            "--text, --pair, --label, --examples, --to and --device need --data (for a run: "
+            "--text, --pair, --label, --examples, --out and --device need --data (for a run: "
             "--set device=cpu)"
         )
     settings, base = loaded(Path(config), overrides)
@@ -70,7 +70,7 @@ def map_command(
         print((settings.folder / FILE).read_text(encoding="utf-8"))
 
 
-@app.command()
+@app.command(rich_help_panel=RUNS)
 def dissociate(config: RunPath, overrides: Overrides = None, as_json: Json = False) -> None:
     """Measure how far the tasks have separated: scores with each task's top heads off.
 

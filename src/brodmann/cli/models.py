@@ -3,14 +3,13 @@
 import io
 import json
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from brodmann.cli.options import (
+    USE,
     Device,
     Json,
     Overrides,
@@ -24,7 +23,7 @@ from brodmann.cli.options import (
 from brodmann.errors import InputError, visible
 
 
-@app.command()
+@app.command(rich_help_panel=USE)
 def prune(
     config: RunPath,
     alpha: Annotated[float, typer.Option(help="share of the heads to remove")] = 0.3,
@@ -34,7 +33,7 @@ def prune(
     task: Annotated[
         str | None, typer.Option(help="use this task's map; default: all tasks together")
     ] = None,
-    to: Annotated[Path | None, typer.Option(help="folder of the smaller model")] = None,
+    out: Annotated[Path | None, typer.Option(help="folder of the smaller model")] = None,
     overrides: Overrides = None,
     as_json: Json = False,
 ) -> None:
@@ -46,12 +45,12 @@ def prune(
     from brodmann.pipeline.prune import prune as make_smaller
 
     with view(as_json) as report:
-        result = make_smaller(settings, base, report, alpha=alpha, order=order, task=task, to=to)
+        result = make_smaller(settings, base, report, alpha=alpha, order=order, task=task, to=out)
     if as_json:
         print(json.dumps(result))
 
 
-@app.command()
+@app.command(rich_help_panel=USE)
 def export(
     model: Annotated[Path, typer.Argument(help="run or model folder", show_default=False)],
     task: Annotated[str, typer.Option(help="the task to export", show_default=False)],
@@ -78,33 +77,35 @@ def export(
         print(f"ONNX Runtime agrees with torch to {difference:.1g}")
 
 
-@app.command()
+@app.command(rich_help_panel=USE)
 def predict(
     model: Annotated[Path, typer.Argument(help="run or model folder", show_default=False)],
     file: Annotated[
         Path | None, typer.Argument(help="table or lines of text; default: stdin")
     ] = None,
     task: Annotated[str | None, typer.Option(help="one task only; default: all that fit")] = None,
-    to: Annotated[
-        Path | None, typer.Option(help="write into this new file (.csv or .jsonl)")
+    out: Annotated[
+        Path | None, typer.Option(help="write into this new file (.jsonl, .csv or .parquet)")
     ] = None,
     form: Annotated[
-        str | None, typer.Option("--format", help="jsonl or csv; default: by the suffix of --to")
+        str | None,
+        typer.Option("--format", help="jsonl, csv or parquet; default: by the suffix of --out"),
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="print every digit of the numbers")] = False,
+    batch_size: Annotated[int, typer.Option(help="texts per batch", min=1)] = 32,
     device: Device = "auto",
 ) -> None:
     """Answer every line of input (a text, or JSON with the task's columns): one answer per line.
 
-    Example: echo "A wonderful film." | brodmann predict runs/demo (a file: runs/demo in.csv --to
+    Example: echo "A wonderful film." | brodmann predict runs/demo (a file: runs/demo in.csv --out
     out.csv)
     """
     from brodmann.data.sources.readers import ENDINGS
-    from brodmann.pipeline.predict import Answers, as_lines, inputs_from_file, inputs_from_lines
-    from brodmann.pipeline.predict_table import as_table, check_target
+    from brodmann.pipeline.predict import Answers, inputs_from_file, inputs_from_lines
+    from brodmann.pipeline.predict_table import check_target, write_answers
 
     check_model_folder(model)
-    chosen = check_target(to, form)
+    chosen = check_target(out, form)
     if file is not None and not file.exists() and not str(file).lower().endswith(ENDINGS):
         raise InputError(
             f'{file}: no such file; to answer a text, use: echo "{file}" | brodmann predict {model}'
@@ -115,46 +116,38 @@ def predict(
         sys.stdin.reconfigure(encoding="utf-8", errors="strict")
     inputs = inputs_from_lines(sys.stdin, "stdin") if file is None else inputs_from_file(file)
     loaded = MultiTaskModel.from_pretrained(model, device=device)
-    specs = loaded.specs.values() if task is None else [loaded.spec(task)]
-    answers = Answers(loaded, task, inputs, full=full)
-    with _output(to) as write:
-        if chosen == "csv":
-            as_table(answers, {s.name: s for s in specs}, write, alone=task is not None)
-        else:
-            as_lines(answers, write, ascii_only=to is None and not _speaks_utf8(sys.stdout))
+    specs = {spec.name: spec for spec in (loaded.spec(task),)} if task else dict(loaded.specs)
+    answers = Answers(loaded, task, inputs, full=full, batch_size=batch_size)
+    if out is None:
+        ascii_only = not _speaks_utf8(sys.stdout)
+        write_answers(answers, specs, chosen, _tell, alone=task is not None, ascii_only=ascii_only)
+    else:
+        from brodmann.files import whole_file
+
+        with whole_file(out) as temporary, view(as_json=not isinstance(inputs, list)) as report:
+            watched = answers.reported(report, len(inputs)) if isinstance(inputs, list) else answers
+            write_answers(watched, specs, chosen, temporary, alone=task is not None)
     for remark in answers.remarks():
         complain(f"note: {remark}")
     if not answers.count:
         complain("no input: nothing to answer")
-    elif to is not None:
-        print(f"wrote {to}: {answers.count:,} answers")
+    elif out is not None:
+        print(f"wrote {out}: {answers.count:,} answers")
+
+
+def _tell(text: str) -> None:
+    print(visible(text), end="", flush=True)
 
 
 def _speaks_utf8(stream: Any) -> bool:
     return (stream.encoding or "").lower().replace("-", "") == "utf8"
 
 
-@contextmanager
-def _output(to: Path | None) -> Iterator[Callable[[str], Any]]:
-    """Yield a function that writes answers: to a complete file or none, or to stdout at once."""
-    if to is None:
-
-        def tell(text: str) -> None:
-            print(visible(text), end="", flush=True)
-
-        yield tell
-        return
-    from brodmann.files import whole_file
-
-    with whole_file(to) as temporary, open(temporary, "w", encoding="utf-8", newline="") as file:
-        yield file.write
-
-
-@app.command()
+@app.command(rich_help_panel=USE)
 def submission(
     model: Annotated[Path, typer.Argument(help="run or model folder", show_default=False)],
     benchmark: Annotated[str, typer.Argument(help="glue or superglue", show_default=False)],
-    to: Annotated[Path | None, typer.Option(help="the zip file; default: BENCHMARK.zip")] = None,
+    out: Annotated[Path | None, typer.Option(help="the zip file; default: BENCHMARK.zip")] = None,
     data_dir: Annotated[
         Path | None, typer.Option(help="folder of datasets; default: the run's")
     ] = None,
@@ -166,12 +159,12 @@ def submission(
 ) -> None:
     """Answer a benchmark's unlabelled test sets and write the zip that its server accepts.
 
-    Example: brodmann submission runs/glue glue --to glue.zip --data-dir data
+    Example: brodmann submission runs/glue glue --out glue.zip --data-dir data
     """
     check_model_folder(model)
     from brodmann.pipeline.submission import submission as write
 
-    target = to or Path(f"{benchmark}.zip")
+    target = out or Path(f"{benchmark}.zip")
     if data_dir is None and (model / "config.toml").is_file():
         data_dir = Path(loaded(model, None)[0].data_dir)
     data_dir = (data_dir or Path()).expanduser()

@@ -17,11 +17,17 @@ from brodmann.training.events import Report, silent
 if TYPE_CHECKING:
     from brodmann.reporting.blocks import Block
 
+# The groups of commands in the help.
+START = "Start"
+RUNS = "Train and measure"
+USE = "Use a trained model"
+STUDIES = "Many runs"
+PAPERS = "Tasks and papers"
+
 app = typer.Typer(
     name="brodmann",
     help="One Transformer encoder for many language tasks.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

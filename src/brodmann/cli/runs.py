@@ -7,6 +7,8 @@ from typing import Annotated
 import typer
 
 from brodmann.cli.options import (
+    RUNS,
+    STUDIES,
     Address,
     ConfigPath,
     Cpus,
@@ -26,7 +28,7 @@ from brodmann.cli.options import (
 from brodmann.errors import InputError, RunError
 
 
-@app.command()
+@app.command(rich_help_panel=RUNS)
 def run(config: ConfigPath, overrides: Overrides = None, as_json: Json = False) -> None:
     """Train, evaluate, map heads, measure dissociation, write the report. Resumes if interrupted.
 
@@ -45,7 +47,7 @@ def run(config: ConfigPath, overrides: Overrides = None, as_json: Json = False) 
         print(json.dumps({"folder": str(settings.folder), "report": str(page), **result}))
 
 
-@app.command()
+@app.command(rich_help_panel=RUNS)
 def train(config: ConfigPath, overrides: Overrides = None, as_json: Json = False) -> None:
     """Train a model without measuring it; also runs over several processes.
 
@@ -63,7 +65,7 @@ def train(config: ConfigPath, overrides: Overrides = None, as_json: Json = False
         )
 
 
-@app.command()
+@app.command(rich_help_panel=RUNS)
 def evaluate(config: RunPath, overrides: Overrides = None, as_json: Json = False) -> None:
     """Score a trained run on its validation and test splits.
 
@@ -78,7 +80,7 @@ def evaluate(config: RunPath, overrides: Overrides = None, as_json: Json = False
         print(json.dumps(result))
 
 
-@app.command()
+@app.command(rich_help_panel=STUDIES)
 def grid(
     config: ConfigPath,
     engine: EngineName = "order",
@@ -105,13 +107,13 @@ def grid(
         raise RunError(f"{len(failed)} of {len(found.document['cells'])} cells failed")
 
 
-@app.command()
+@app.command(rich_help_panel=STUDIES)
 def compare(
     paths: Annotated[
         list[Path], typer.Argument(help=r"a configuration with \[compare], or run folders")
     ],
     baseline: Annotated[str | None, typer.Option(help="the arm to compare with")] = None,
-    to: Annotated[Path | None, typer.Option(help="folder to write comparison.json to")] = None,
+    out: Annotated[Path | None, typer.Option(help="folder to write comparison.json to")] = None,
     overrides: Overrides = None,
     as_json: Json = False,
 ) -> None:
@@ -128,7 +130,7 @@ def compare(
         found = compare_all(
             paths[0] if single else paths,
             baseline=baseline,
-            to=to,
+            out=out,
             changes=overrides,
             report=report,
         )
@@ -136,7 +138,7 @@ def compare(
         print(json.dumps(found.document))
 
 
-@app.command()
+@app.command(rich_help_panel=STUDIES)
 def transfer(config: ConfigPath, overrides: Overrides = None, as_json: Json = False) -> None:
     r"""Measure few-shot transfer: train on many small draws of examples from given models.
 
@@ -150,7 +152,7 @@ def transfer(config: ConfigPath, overrides: Overrides = None, as_json: Json = Fa
         print(json.dumps(found.document))
 
 
-@app.command()
+@app.command(rich_help_panel=STUDIES)
 def distill(config: ConfigPath, overrides: Overrides = None, as_json: Json = False) -> None:
     r"""Train a small student on all tasks from a trained teacher: first layers, then answers.
 
@@ -165,7 +167,7 @@ def distill(config: ConfigPath, overrides: Overrides = None, as_json: Json = Fal
         print(json.dumps(result))
 
 
-@app.command()
+@app.command(rich_help_panel=STUDIES)
 def adapt(config: ConfigPath, overrides: Overrides = None, as_json: Json = False) -> None:
     r"""Add new tasks to a trained model: zero-shot scores from every start, then training from one.
 
@@ -179,7 +181,7 @@ def adapt(config: ConfigPath, overrides: Overrides = None, as_json: Json = False
         print(json.dumps(found.document))
 
 
-@app.command()
+@app.command(rich_help_panel=STUDIES)
 def meta(config: ConfigPath, overrides: Overrides = None, as_json: Json = False) -> None:
     r"""Meta-learn over pairs of task and language, and test on pairs that were held out.
 
@@ -193,7 +195,7 @@ def meta(config: ConfigPath, overrides: Overrides = None, as_json: Json = False)
         print(json.dumps(found.document))
 
 
-@app.command()
+@app.command(rich_help_panel=RUNS)
 def plan(
     config: Annotated[
         Path, typer.Argument(help="a configuration, recipe, table or paper", show_default=False)
@@ -246,18 +248,18 @@ def plan(
         print(json.dumps(found.document))
 
 
-@app.command()
+@app.command(rich_help_panel=RUNS)
 def report(
     paths: Annotated[
         list[Path], typer.Argument(help="one or more runs, a study, or a configuration")
     ],
     text: Annotated[bool, typer.Option("--text", help="print it in the terminal instead")] = False,
-    to: Annotated[Path | None, typer.Option(help="file to write the page to")] = None,
+    out: Annotated[Path | None, typer.Option(help="file to write the page to")] = None,
     as_json: Json = False,
 ) -> None:
     """Write one page about a run, or several side by side, from stored results; runs nothing.
 
-    Example: brodmann report runs/demo; brodmann report runs/plain runs/iat --to both.html
+    Example: brodmann report runs/demo; brodmann report runs/plain runs/iat --out both.html
     """
     from brodmann.reporting.sections import sections
     from brodmann.studies.report import read_study, report_on
@@ -270,8 +272,8 @@ def report(
         else path
         for path in paths
     ]
-    if to is None and len(folders) > 1 and not text:
-        raise InputError("several runs: name the file for their page, for example --to both.html")
+    if out is None and len(folders) > 1 and not text:
+        raise InputError("several runs: name the file for their page, for example --out both.html")
     if text:
         from brodmann.terminal.drawing import drawn
         from brodmann.terminal.width import LastingConsole
@@ -283,6 +285,6 @@ def report(
             console.print(part, highlight=False)
         return
     with view(as_json) as show:
-        page = report_on(folders, show, to=to)
+        page = report_on(folders, show, to=out)
     if as_json:
         print(json.dumps({"report": str(page)}))

@@ -7,6 +7,8 @@ from typing import Annotated
 import typer
 
 from brodmann.cli.options import (
+    PAPERS,
+    STUDIES,
     Address,
     ConfigPath,
     Cpus,
@@ -26,7 +28,7 @@ from brodmann.cli.options import (
 from brodmann.errors import InputError, RunError, did_you_mean
 
 
-@app.command()
+@app.command(rich_help_panel=PAPERS)
 def relate(
     config: RunPath,
     by: Annotated[
@@ -120,7 +122,7 @@ def relate(
         print(json.dumps(found.document))
 
 
-@app.command()
+@app.command(rich_help_panel=STUDIES)
 def study(config: ConfigPath, overrides: Overrides = None, as_json: Json = False) -> None:
     r"""Run whichever study a configuration describes, including \[study] with its kind.
 
@@ -134,7 +136,7 @@ def study(config: ConfigPath, overrides: Overrides = None, as_json: Json = False
         print(json.dumps(found.document))
 
 
-@app.command()
+@app.command(rich_help_panel=PAPERS)
 def reproduce(
     name: Annotated[
         str | None, typer.Argument(help="a table, figure or recipe; default: list them all")

@@ -7,7 +7,7 @@ that can.
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from brodmann.data.kinds import KINDS
 from brodmann.data.sources.readers import ENDINGS, read_file
 from brodmann.data.tasks import TaskSpec
 from brodmann.errors import InputError
+from brodmann.training.events import Report
 
 CHUNK = 256  # lines per batch: enough to sort by length, few enough for a live pipe
 DIGITS = 4  # of a probability: more would differ between machines
@@ -57,9 +58,16 @@ class Answers:
     """Iterates over one answer per input and counts the inputs without an answer."""
 
     def __init__(
-        self, model: Any, task: str | None, inputs: Iterable[Any], *, full: bool = False
+        self,
+        model: Any,
+        task: str | None,
+        inputs: Iterable[Any],
+        *,
+        full: bool = False,
+        batch_size: int = 32,
     ) -> None:
         self.model, self.task, self.inputs, self.full = model, task, inputs, full
+        self.batch_size = batch_size
         self.count = 0
         self.blank = 0
         self.unanswered: Counter[str] = Counter()  # inputs that a task could not read
@@ -73,6 +81,13 @@ class Answers:
                 chunk = []
         if chunk:
             yield from self._answer(chunk)
+
+    def reported(self, report: Report, total: int) -> Iterator[dict[str, Any]]:
+        """The same answers, with their progress."""
+        report("measuring starts", {"what": "answering", "examples": total})
+        for answer in self:
+            yield answer
+            report("measuring goes on", {"items": 1})
 
     def _answer(self, chunk: list[Any]) -> Iterator[dict[str, Any]]:
         places = [place for place, entry in enumerate(chunk) if not self._is_blank(entry)]
@@ -96,9 +111,10 @@ class Answers:
         if not asked:
             return []
         if self.task is None:
-            answers: list[dict[str, Any]] = self.model.predict_all(asked)
+            answers: list[dict[str, Any]]
+            answers = self.model.predict_all(asked, batch_size=self.batch_size)
         else:
-            answers = self.model.predict(self.task, asked)
+            answers = self.model.predict(self.task, asked, batch_size=self.batch_size)
         return answers
 
     def _is_blank(self, entry: Any) -> bool:
@@ -155,11 +171,3 @@ def rounded(value: Any, *, key: str = "") -> Any:
     if not isinstance(value, float):
         return value
     return float(f"{value:.6g}") if key == "value" else round(value, DIGITS)
-
-
-def as_lines(
-    answers: Iterable[dict[str, Any]], write: Callable[[str], Any], *, ascii_only: bool = False
-) -> None:
-    """Write one JSON object per line."""
-    for answer in answers:
-        write(json.dumps(answer, ensure_ascii=ascii_only) + "\n")

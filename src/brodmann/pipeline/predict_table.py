@@ -1,4 +1,4 @@
-"""Write answers as a CSV table: the input's columns, then each task's answer and probability."""
+"""Write answers: JSON lines, or a table (CSV, Parquet) with the input's columns beside them."""
 
 import csv
 import io
@@ -12,63 +12,117 @@ from brodmann.data.tasks import TaskSpec
 from brodmann.errors import InputError, did_you_mean
 from brodmann.pipeline.predict import CHUNK
 
-FORMATS = ("jsonl", "csv")
+FORMATS = {"jsonl": ".jsonl", "csv": ".csv", "parquet": ".parquet"}
 SCORED = ("classification", "choice", "span")  # kinds with one probability per answer
+NOTE = "note"  # column of the reason why an input has no answer
 
 
-def check_target(to: Path | None, form: str | None) -> str:
+def check_target(out: Path | None, form: str | None) -> str:
     """The output format, decided before a model is read; existing files are never overwritten."""
     if form is not None and form not in FORMATS:
         raise InputError(f"--format {form}{did_you_mean(form, FORMATS)}")
-    if to is None:
+    if out is None:
+        if form == "parquet":
+            raise InputError("--format parquet needs a file: add --out answers.parquet")
         return form or "jsonl"
-    if to.exists():
-        raise InputError(f"{to}: already exists: remove it, or name another file")
-    if not to.parent.is_dir():
-        raise InputError(f"{to}: no such folder: {to.parent}")
-    ending = {".csv": "csv", ".jsonl": "jsonl"}.get(to.suffix.lower())
-    if form is None and ending is None:
-        raise InputError(f"{to}: expected the suffix .csv or .jsonl, or --format csv or jsonl")
-    return form or str(ending)
+    if out.exists():
+        raise InputError(f"{out}: already exists: remove it, or name another file")
+    if not out.parent.is_dir():
+        raise InputError(f"{out}: no such folder: {out.parent}")
+    found = next((name for name, end in FORMATS.items() if out.suffix.lower() == end), None)
+    if form is None and found is None:
+        *first, last = FORMATS.values()
+        raise InputError(
+            f"{out}: expected the suffix {', '.join(first)} or {last}, or --format "
+            f"{', '.join([*FORMATS][:-1])} or {[*FORMATS][-1]}"
+        )
+    return form or str(found)
 
 
-def as_table(
+def write_answers(
     answers: Iterable[dict[str, Any]],
     specs: Mapping[str, TaskSpec],
-    write: Callable[[str], Any],
+    form: str,
+    target: Path | Callable[[str], Any],
     *,
     alone: bool,
+    ascii_only: bool = False,
 ) -> None:
-    """Write one row per answer, as they come; `specs` are the requested tasks.
+    """Write one line or row per answer, as they come, to a file or through a function.
 
-    If only one task was requested (`alone`), its columns are named without the task. The first
-    rows decide the columns; a row with a new column raises an InputError.
+    `specs` are the requested tasks. In a table, a single requested task (`alone`) names its columns
+    without the task; the first rows decide the columns, and a later new one raises an InputError.
     """
+    if form == "parquet":
+        assert isinstance(target, Path)
+        _write_parquet(_rows(answers, specs, alone, form), target)
+        return
+    if isinstance(target, Path):
+        with open(target, "w", encoding="utf-8", newline="") as file:
+            write_answers(answers, specs, form, file.write, alone=alone, ascii_only=ascii_only)
+        return
+    if form == "csv":
+        _write_csv(_rows(answers, specs, alone, form), target)
+        return
+    for answer in answers:
+        target(json.dumps(answer, ensure_ascii=ascii_only) + "\n")
+
+
+def _write_csv(rows: Iterable[dict[str, Any]], write: Callable[[str], Any]) -> None:
+    buffer = io.StringIO()
+    writer: csv.DictWriter[str] | None = None
+    for row in rows:
+        if writer is None:
+            writer = csv.DictWriter(buffer, list(row), lineterminator="\n")
+            writer.writeheader()
+        writer.writerow({key: "" if value is None else value for key, value in row.items()})
+        write(buffer.getvalue())
+        buffer.seek(0)
+        buffer.truncate()
+
+
+def _write_parquet(rows: Iterable[dict[str, Any]], place: Path) -> None:
+    """Write row groups as they come; the first one decides the types of the columns."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    given = iter(rows)
+    first = list(islice(given, CHUNK))
+    table = pa.Table.from_pylist(first)
+    unknown = [field.name for field in table.schema if pa.types.is_null(field.type)]
+    for name in unknown:  # nothing but missing values so far: anything may follow
+        place_of = table.schema.get_field_index(name)
+        table = table.set_column(place_of, name, pa.nulls(len(table), pa.string()))
+    with pq.ParquetWriter(place, table.schema) as writer:
+        writer.write_table(table)
+        while chunk := list(islice(given, CHUNK)):
+            try:
+                writer.write_table(pa.Table.from_pylist(chunk, schema=table.schema))
+            except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+                raise InputError(
+                    f"the inputs' columns change their type ({error}): use --format csv or jsonl"
+                ) from None
+
+
+def _rows(
+    answers: Iterable[dict[str, Any]], specs: Mapping[str, TaskSpec], alone: bool, form: str
+) -> Iterator[dict[str, Any]]:
+    """One row per answer, with the same columns throughout."""
     given = iter(answers)
     first = list(islice(given, CHUNK))
     inputs = list(dict.fromkeys(key for answer in first for key in _input(answer["input"])))
-    columns = [
-        *inputs,
-        *(column for spec in specs.values() for column in _columns(spec)),
-    ]
-    buffer = io.StringIO()
-    writer = csv.DictWriter(buffer, [*columns, "note"], restval="", lineterminator="\n")
-    if first:
-        writer.writeheader()
+    columns = [*inputs, *(column for spec in specs.values() for column in _columns(spec)), NOTE]
     for number, answer in enumerate(chain(first, given), start=1):
         row = _input(answer["input"])
         new = next((key for key in row if key not in inputs), None)
         if new is not None:
             raise InputError(
                 f"input {number}: the column '{new}' is in none of the first {len(first):,} "
-                "inputs, so the CSV has no column for it: use --format jsonl"
+                f"inputs, so the {form} file has no column for it: use --format jsonl"
             )
         found = dict.fromkeys(specs, answer) if alone else answer
-        cells = {} if "note" in answer else dict(_cells(found, specs))
-        writer.writerow({**row, **cells, "note": answer.get("note", "")})
-        write(buffer.getvalue())
-        buffer.seek(0)
-        buffer.truncate()
+        cells = {} if NOTE in answer else dict(_cells(found, specs))
+        yield dict.fromkeys(columns) | row | cells | {NOTE: answer.get(NOTE, "")}
 
 
 def _input(entry: Any) -> dict[str, Any]:
@@ -78,8 +132,6 @@ def _input(entry: Any) -> dict[str, Any]:
 
 
 def _cell(value: Any) -> Any:
-    if value is None:
-        return ""
     is_list = isinstance(value, list | dict)
     return json.dumps(value, ensure_ascii=False) if is_list else value
 

@@ -105,7 +105,7 @@ def _read_study_folder(folder: Path) -> Study:
     if not found:
         raise InputError(
             f"{folder}: neither a run (config.toml) nor a finished study ({', '.join(STUDIES)}); "
-            "for an unfinished study, name its runs, with --to"
+            "for an unfinished study, name its runs, with --out"
         )
     comparison = found.get("comparison.json")
     return Study(

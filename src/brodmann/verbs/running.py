@@ -128,7 +128,7 @@ def compare(
     config_or_runs: Asked | Run | Sequence[Place | Run],
     *,
     baseline: str | None = None,
-    to: Place | None = None,
+    out: Place | None = None,
     changes: Changes | None = None,
     progress: bool | None = None,
     report: Report | None = None,
@@ -136,12 +136,12 @@ def compare(
     """Compare ways of training: scores over seeds, significance, dissociation.
 
     Takes a configuration with `[compare]`, whose arms are trained, or a list of finished runs.
-    `to` is a folder for comparison.json.
+    `out` is a folder for comparison.json.
     """
     from brodmann.studies.arms import run_arms
     from brodmann.studies.compare import compare_runs, grouped
 
-    target = None if to is None else Path(to)
+    target = None if out is None else Path(out)
     runs = _runs(config_or_runs)
     if runs is not None:
         if changes:
@@ -252,7 +252,7 @@ def reproduce(
 def report(
     runs: Place | Run | Sequence[Place | Run],
     *,
-    to: Place | None = None,
+    out: Place | None = None,
     progress: bool | None = None,
     events: Report | None = None,
 ) -> Page:
@@ -266,10 +266,10 @@ def report(
         else path
         for path in given
     ]
-    if to is None and len(folders) > 1:
-        raise InputError("several runs: name the file for their page, for example to='both.html'")
+    if out is None and len(folders) > 1:
+        raise InputError("several runs: name the file for their page, for example out='both.html'")
     with followed(progress, events) as shown:
-        return Page(report_on(folders, shown, to=None if to is None else Path(to)))
+        return Page(report_on(folders, shown, to=None if out is None else Path(out)))
 
 
 def _studied(

@@ -41,24 +41,25 @@ def export(
     model: Trained,
     task: str,
     *,
-    form: str = "transformers",
-    to: Place | None = None,
+    to: str = "transformers",
+    out: Place | None = None,
     zeroed: bool = False,
 ) -> Path:
     """Write one task as an ordinary transformers checkpoint or as ONNX; return its folder.
 
-    `to` may be left out for a run or folder: the export then lies inside. `zeroed` fills removed
+    `to` is "transformers" or "onnx"; `out` may be left out for a run or folder, which then holds
+    the export. `zeroed` fills removed
     heads with zeros, so that any transformers can load the checkpoint.
     """
     from brodmann.pipeline.export import export as write
 
-    folder = None if to is None else Path(to)
+    folder = None if out is None else Path(out)
     place = model.folder if isinstance(model, Run) else model
     if isinstance(place, str | os.PathLike):
         place = Path(place)
     elif folder is None:
-        raise InputError("export: a model in memory has no folder: pass to='FOLDER'")
-    written, _ = write(place, task, form, folder, zeroed=zeroed)
+        raise InputError("export: a model in memory has no folder: pass out='FOLDER'")
+    written, _ = write(place, task, to, folder, zeroed=zeroed)
     return written
 
 
@@ -68,7 +69,7 @@ def prune(
     alpha: float = 0.3,
     order: str = "least",
     task: str | None = None,
-    to: Place | None = None,
+    out: Place | None = None,
     changes: Changes | None = None,
     progress: bool | None = None,
     report: Report | None = None,
@@ -81,7 +82,7 @@ def prune(
     from brodmann.pipeline.prune import prune as make_smaller
 
     settings, base = settle(run.folder if isinstance(run, Run) else run, changes)
-    target = None if to is None else Path(to)
+    target = None if out is None else Path(out)
     with followed(progress, report) as shown:
         found = make_smaller(settings, base, shown, alpha=alpha, order=order, task=task, to=target)
     rows = rows_of_pruning(found)

@@ -97,7 +97,7 @@ def test_names_languages_and_what_to_do_about_wrong_ones(tmp_path: Path) -> None
         f"task 'cola': {tmp_path / 'cola'}: no such folder (set data_dir to the folder of "
         "datasets), and hub:"
     )
-    assert "`brodmann tasks --fetch NAME --to DIR`" in text
+    assert "`brodmann tasks --fetch NAME --out DIR`" in text
     with pytest.raises(InputError, match="no copy on the hub is known: put <split>"):
         bm.load_tasks(["wikigold"], base=tmp_path)
 
@@ -125,7 +125,7 @@ def test_what_stands_in_for_what(tmp_path: Path) -> None:
     write_split(tmp_path / "xquad_es", "validation", hub_rows(entries["xtreme/xquad"], 30))
     spanish = bm.load_tasks(["xtreme/xquad:es"], base=tmp_path)[0]
     assert spanish.sizes == {"train": 26, "validation": 4} and spanish.spec.language == "es"
-    assert "`brodmann tasks --fetch xtreme/xquad:es --to DIR`" in spanish.notes[0]
+    assert "`brodmann tasks --fetch xtreme/xquad:es --out DIR`" in spanish.notes[0]
 
 
 def test_rows_of_one_subset_and_rows_without_a_label(tmp_path: Path) -> None:
@@ -239,7 +239,7 @@ def test_the_hubs_cache_and_fetching_into_a_folder(
 
     (tmp_path / "empty").mkdir()
     from_cache = fingerprints(tmp_path / "empty")
-    words = [sys.executable, "-m", "brodmann", "tasks", "--to", str(tmp_path / "data")]
+    words = [sys.executable, "-m", "brodmann", "tasks", "--out", str(tmp_path / "data")]
     words += ["--fetch", "glue/cola", "--fetch", "squad"]
     done = subprocess.run(words, env=hub_cache, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -150,16 +150,16 @@ def test_plans_of_runs_and_of_recipes(finished: Path) -> None:
 
 
 def test_prune_export_predict_and_report(finished: Path) -> None:
-    small = bm.prune(finished, alpha=0.5, to="small")
+    small = bm.prune(finished, alpha=0.5, out="small")
     assert {row["task"] for row in small.rows} == {"sentiment", "topic"}
     run = bm.Run(finished)
     answers = [bm.predict(source, ["A film."]) for source in (run, finished, run.load_model())]
     assert answers[0] == answers[1] == answers[2]
     assert bm.predict("small", ["A film."], "topic")[0]["label"]
-    assert (bm.export(run.load_model(), "topic", to="stock") / "config.json").is_file()
-    with pytest.raises(bm.InputError, match=r"^export: a model in memory has no folder: pass to="):
+    assert (bm.export(run.load_model(), "topic", out="stock") / "config.json").is_file()
+    with pytest.raises(bm.InputError, match=r"^export: a model in memory has no folder: pass out="):
         bm.export(run.load_model(), "topic")
-    assert bm.report([run], to="both.html").path == Path("both.html").resolve()
+    assert bm.report([run], out="both.html").path == Path("both.html").resolve()
 
 
 def test_results_show_themselves_in_notebooks(finished: Path) -> None:

@@ -50,7 +50,7 @@ def offline_hint() -> Iterator[None]:
     except InputError as error:
         raise InputError(
             f"{error}; to work offline, write it once on a machine with access, with `brodmann "
-            "tasks --fetch NAME --to DIR`, or with datasets' save_to_disk, and use that folder"
+            "tasks --fetch NAME --out DIR`, or with datasets' save_to_disk, and use that folder"
         ) from error
 
 

@@ -51,7 +51,7 @@ def _read_in_folder(source: InFolder, name: str, store: TableStore, notes: list[
         else:
             notes.append(
                 f"{name}: {folder} has no training split: `brodmann tasks --fetch "
-                f"{entry.named(language)} --to DIR` writes the machine-translated one; its other "
+                f"{entry.named(language)} --out DIR` writes the machine-translated one; its other "
                 "rows are translations of the other languages'"
             )
     return only_rows(tables, entry.only)
