@@ -187,6 +187,16 @@ def test_one_table_has_one_share() -> None:
     )
 
 
+def test_too_few_different_texts_are_said() -> None:
+    rows = [{"text": f"text {i % 2}", "label": "xy"[i % 2]} for i in range(60)]
+    with pytest.raises(bm.InputError) as error:
+        bm.load_task("t", kind="classification", data=rows)
+    assert str(error.value) == (
+        "task 't': 60 examples with 2 different texts are too few to hold out a validation set: "
+        "provide more, or set a 'validation' file"
+    )
+
+
 def test_too_few_rows_are_said() -> None:
     for rows in (articles(1), [{"text": "a", "label": "x"}, {"text": "b", "label": "y"}]):
         with pytest.raises(bm.InputError) as error:

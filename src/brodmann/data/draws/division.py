@@ -8,7 +8,7 @@ from typing import Any
 from brodmann.data.draws.holdout import HeldOut, hold_out
 from brodmann.data.resolving import Request
 from brodmann.data.sources.table_rows import Split
-from brodmann.data.tasks import Example
+from brodmann.data.tasks import TEXT_COLUMNS, Example
 from brodmann.errors import InputError
 from brodmann.files import digest
 
@@ -59,9 +59,11 @@ def _divide_rows(split: Split, held: set[Any], task: str) -> tuple[Split, Split]
     out = [i for i, row in enumerate(split.rows) if split.table.lines[row] in held]
     kept = sorted(set(range(len(split.rows))) - set(out))
     if not kept or not out:
+        texts = {tuple(str(one.get(column)) for column in TEXT_COLUMNS) for one in split.examples}
+        alike = f" with {len(texts)} different texts" if len(texts) < len(split.rows) else ""
         raise InputError(
-            f"task '{task}': {len(split.rows)} examples are too few to hold out a validation set: "
-            "provide more, or set a 'validation' file"
+            f"task '{task}': {len(split.rows)} examples{alike} are too few to hold out a "
+            "validation set: provide more, or set a 'validation' file"
         )
     return split.only(kept), split.only(out)
 
