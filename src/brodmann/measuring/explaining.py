@@ -99,8 +99,14 @@ def explain_heads(
     tokens = tokenizer.convert_ids_to_tokens(inputs["input_ids"][0].tolist())
 
     def logits() -> Tensor:
-        found: Tensor = model(**inputs).logits[0]
-        return found
+        found = getattr(model(**inputs), "logits", None)
+        if found is None or found.dim() != 2:
+            raise InputError(
+                f"explain_heads: {type(model).__name__} does not classify whole texts: expected "
+                "a sequence classifier"
+            )
+        of_text: Tensor = found[0]
+        return of_text
 
     return _explain(model, model.base_model, logits, names, label, tokens, text)
 

@@ -163,8 +163,8 @@ def _probes(
         return {name: plain_probes(model, list(batches), chosen) for name, batches in tasks.items()}
     if not isinstance(model, MultiTaskModel):
         raise InputError(
-            f"{type(model).__name__} is not a multi-task model: give its batches as "
-            '{"name": [batch, ...]} and loss='
+            f"{type(model).__name__} is not a multi-task model: pass its tokenizer= with "
+            'labelled rows, or batches as {"name": [batch, ...]}'
         )
     found = {}
     for task in tasks:

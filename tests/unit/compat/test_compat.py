@@ -1,5 +1,7 @@
 """Code for transformers 4 runs again: head masks, pruning and their helpers as documented there."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -104,6 +106,18 @@ def test_pruning_by_layer_skips_heads_that_are_gone() -> None:
     compat.prune_heads(model, {0: [1, 2], 1: [3]})
     torch.testing.assert_close(states(model, **inputs), expected)
     assert model.config.pruned_heads == {0: [1, 2], 1: [3]}
+
+
+def test_a_model_that_transformers_4_pruned_and_saved_loads(tmp_path: Path) -> None:
+    """Version 4 wrote the heads it removed to `pruned_heads` of the configuration."""
+    model, inputs = tiny("bert"), padded_inputs()
+    bm.prune_heads(model, [(0, 1), (1, 0), (1, 3)])
+    model.save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text(encoding="utf-8"))
+    config["pruned_heads"] = config.pop("removed_heads")
+    (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    again = bm.load_pruned(tmp_path).eval()
+    assert torch.equal(states(again, **inputs), states(model, **inputs))
 
 
 def test_indices_of_what_is_kept() -> None:

@@ -56,6 +56,24 @@ def test_attention_is_by_token_and_the_model_is_left_alone() -> None:
         bm.explain_heads(model, "x")
 
 
+def test_only_a_sequence_classifier_is_explained() -> None:
+    model, tokenizer = classifier()
+    tagger = tf.AutoModelForTokenClassification.from_config(model.config)
+    for other in (model.base_model, tagger):
+        with pytest.raises(bm.InputError) as caught:
+            bm.explain_heads(other, "x", tokenizer=tokenizer)
+        assert str(caught.value) == (
+            f"explain_heads: {type(other).__name__} does not classify whole texts: expected a "
+            "sequence classifier"
+        )
+    with pytest.raises(bm.InputError) as caught:
+        bm.head_importance(model, [{"text": "x", "label": 0}])
+    assert str(caught.value) == (
+        f"{type(model).__name__} is not a multi-task model: pass its tokenizer= with labelled "
+        'rows, or batches as {"name": [batch, ...]}'
+    )
+
+
 def test_a_task_of_a_multitask_model(tasks_of_every_kind: list[Any]) -> None:
     model = bm.MultiTaskModel.from_pretrained("builtin:tiny", tasks_of_every_kind)
     task = next(one for one in tasks_of_every_kind if one.spec.kind == "classification")

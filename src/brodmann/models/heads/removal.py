@@ -119,6 +119,9 @@ def _filled(folder: Path, config: Any) -> Any:
         with backbones.quiet():
             config = transformers.AutoConfig.from_pretrained(str(folder), trust_remote_code=False)
     check_config(config, str(folder))
+    before = getattr(config, "pruned_heads", None)  # as transformers 4 recorded them
+    if before and not removed_heads(config):
+        setattr(config, REMOVED, {str(layer): sorted(heads) for layer, heads in before.items()})
     names = config.architectures or []
     model_class = getattr(transformers, names[0], None) if names else None
     if not isinstance(model_class, type) or not issubclass(
