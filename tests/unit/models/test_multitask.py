@@ -169,7 +169,7 @@ def test_wrong_inputs_are_named(tiny_model: Any) -> None:
     )
     assert message(lambda: tiny_model.predict("pair", ["a"])) == (
         "input 1: task 'pair' takes a tuple (text, text_pair) or "
-        "{\"a\": ..., \"b\": ...}, found 'a'"
+        '{"a": ..., "b": ...}, found \'a\''
     )
     assert message(lambda: tiny_model.predict("single", "a")) == (
         "expected a list of inputs, found one str: put it in [ ]"
