@@ -55,6 +55,20 @@ def no_seeds_for_absent_devices() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True, scope="session")
+def auto_is_float32() -> Iterator[None]:
+    """Compute in float32 unless a test names bf16, as on a processor without bf16 instructions.
+
+    In bf16, a tiny model spends a third of its time on compiling kernels for every new shape.
+    """
+    import torch
+
+    found = {name: has for name, has in torch.cpu.get_capabilities().items() if "bf16" not in name}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.cpu, "get_capabilities", lambda: found)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def seeded() -> None:
     import random

@@ -201,6 +201,19 @@ def test_everything_may_train_on_shares_of_the_data(tmp_path: Path, command: Com
     assert code == 2 and "for shares of their data set [adapt] shares" in err
 
 
+@pytest.mark.parametrize(("config", "resume"), [(TRAINED, "run"), (NEW, "adapt")])
+def test_an_unfinished_folder_names_the_command_that_resumes_it(
+    tmp_path: Path, command: Command, config: str, resume: str
+) -> None:
+    folder = tmp_path / "unfinished"
+    (folder / "checkpoints").mkdir(parents=True)
+    place = folder / "config.toml"
+    place.write_text(config.format(folder=tmp_path, architecture="shared"))
+    code, _, err = command("export", folder, "--task", "sentiment")
+    wanted = f"{folder}: its training is not finished: `brodmann {resume} {place}` resumes it"
+    assert (code, err) == (2, f"brodmann: {wanted}\n")
+
+
 def test_relations_of_a_trained_run(tmp_path: Path, command: Command) -> None:
     config = tmp_path / "trained.toml"
     config.write_text(TRAINED.format(folder=tmp_path, architecture="ca_mtl"))

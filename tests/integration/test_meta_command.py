@@ -38,6 +38,7 @@ backbone = "builtin:tiny"
 gates = "trained"
 [training]
 learning_rate = 1e-3
+precision = "float32"
 [meta]
 unseen = ["topic-es", "sentiment-es"]
 tuning = "opinion-es"

@@ -205,7 +205,7 @@ def test_a_bad_row_is_counted_among_all_and_leaves_no_file(
     code, _, err = command("predict", model, source, "--task", "single", "--out", out)
     assert code == 2 and not out.exists() and not list(tmp_path.glob(".*"))
     assert err == (
-        f"brodmann: input {CHUNK + 4}: task 'single' takes a text or a dict with a, found "
+        f"brodmann: input {CHUNK + 4}: task 'single' takes a text or {{\"a\": ...}}, found "
         "{'other': 1}\n"
     )
     source.write_text("\n".join([*lines[:-1], '{"a": "x", "new": 1}']) + "\n", encoding="utf-8")

@@ -17,6 +17,7 @@ from tests.processes import finish, start, wait_for_line, write
 
 Command = Callable[..., tuple[int, str, str]]
 KEEP = ("--set", "keep_checkpoints=true")
+STOPPED = 'batch_size = 8\nmax_steps = 70\nprecision = "float32"'  # here and in the process
 
 
 @pytest.mark.slow
@@ -47,7 +48,7 @@ def test_a_killed_run_resumed_gives_the_same_bits(tmp_path: Path, command: Comma
 
 @pytest.mark.long
 def test_ctrl_c_saves_and_the_same_command_goes_on(tmp_path: Path, command: Command) -> None:
-    config = write(tmp_path, "stopped", training="batch_size = 8\nmax_steps = 70")
+    config = write(tmp_path, "stopped", training=STOPPED)
     process = start("-m", "brodmann", "train", config)
     wait_for_line(tmp_path / "runs" / "stopped" / "log.jsonl", 10, process)
     process.send_signal(signal.SIGINT)
@@ -229,6 +230,7 @@ def test_the_first_commands_of_the_readme_from_an_empty_folder(
 
     assert shell("brodmann init mine").returncode == 0
     small = "--set model.backbone=builtin:tiny --set training.max_steps=2"
+    small += " --set training.precision=float32"
     small += " --set map.examples=20 --set dissociation.draws=1"
     done = shell(f"brodmann run mine/brodmann.toml {small} | head -1")
     assert done.stderr == ""

@@ -40,6 +40,7 @@ backbone = "builtin:tiny"
 epochs = 3
 batch_size = 4
 learning_rate = 1e-3
+precision = "float32"
 checkpoint_every = 10
 [grid]
 heads = false

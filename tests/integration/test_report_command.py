@@ -3,16 +3,13 @@
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from tests.run_folders import write_run
 
-
-def brodmann(*words: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "brodmann", *map(str, words)], capture_output=True, text=True
-    )
+Command = Callable[..., tuple[int, str, str]]
 
 
 def test_no_torch_is_loaded(tmp_path: Path) -> None:
@@ -28,11 +25,11 @@ def test_no_torch_is_loaded(tmp_path: Path) -> None:
     assert (tmp_path / "x.html").is_file()
 
 
-def test_text_says_what_the_page_says(tmp_path: Path) -> None:
+def test_text_says_what_the_page_says(tmp_path: Path, command: Command) -> None:
     _, result = write_run(tmp_path / "run", ["sst2", "qnli"])
     assert result is not None and result.mean is not None
-    shown = brodmann("report", tmp_path / "run", "--text").stdout
-    page = json.loads(brodmann("report", tmp_path / "run", "--json").stdout)["report"]
+    _, shown, _ = command("report", tmp_path / "run", "--text")
+    page = json.loads(command("report", tmp_path / "run", "--json")[1])["report"]
     text = Path(page).read_text(encoding="utf-8")
     for words in ("In short", "Atlas of heads", "What to try next", f"{100 * result.mean:.1f} %"):
         assert words in shown and words in text, words
@@ -47,17 +44,21 @@ def test_text_says_what_the_page_says(tmp_path: Path) -> None:
     ],
 )
 def test_bad_input_is_one_line(
-    tmp_path: Path, words: list[str], expected: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    words: list[str],
+    expected: str,
+    monkeypatch: pytest.MonkeyPatch,
+    command: Command,
 ) -> None:
     write_run(tmp_path / "run", ["a", "b"])
     write_run(tmp_path / "run2", ["a", "b"])
     monkeypatch.chdir(tmp_path)
-    done = brodmann(*words)
-    assert done.returncode == 2 and expected in done.stderr and done.stderr.count("\n") == 1
+    code, _, err = command(*words)
+    assert code == 2 and expected in err and err.count("\n") == 1
 
 
-def test_damaged_measurements_are_named(tmp_path: Path) -> None:
+def test_damaged_measurements_are_named(tmp_path: Path, command: Command) -> None:
     write_run(tmp_path / "run", ["a", "b"])
     (tmp_path / "run" / "importance.json").write_text("{", encoding="utf-8")
-    done = brodmann("report", tmp_path / "run")
-    assert done.returncode == 2 and "importance.json" in done.stderr
+    code, _, err = command("report", tmp_path / "run")
+    assert code == 2 and "importance.json" in err

@@ -140,13 +140,16 @@ def check_model_folder(model: Path) -> None:
     from brodmann.models.saving import is_model_folder
 
     if not is_model_folder(model) and not is_model_folder(model / "model"):
-        unfinished = (model / "checkpoints").is_dir()
-        text = "no trained model in it"
-        if unfinished:
-            text = (
-                f"its training is not finished: `brodmann run {model / 'config.toml'}` resumes it"
-            )
-        raise InputError(f"{model}: {text}")
+        if not (model / "checkpoints").is_dir():
+            raise InputError(f"{model}: no trained model in it")
+        from brodmann.config import load_config
+        from brodmann.studies import study_of
+
+        place = model / "config.toml"
+        command = study_of(load_config(place)[0]).command
+        raise InputError(
+            f"{model}: its training is not finished: `brodmann {command} {place}` resumes it"
+        )
 
 
 def print_blocks(blocks: "Sequence[Block]") -> None:

@@ -140,7 +140,7 @@ def compare(
 
 @app.command(rich_help_panel=STUDIES)
 def transfer(config: ConfigPath, overrides: Overrides = None, as_json: Json = False) -> None:
-    r"""Measure few-shot transfer: train on many small draws of examples from given models.
+    r"""Measure few-shot transfer: train given models on many small draws of examples.
 
     Example: brodmann transfer few.toml, where \[transfer] has starts = { plain = "runs/a" }
     """
@@ -207,7 +207,7 @@ def plan(
         str | None, typer.Option(help="for a recipe: paper (counted without data) or mini")
     ] = None,
     data_dir: Annotated[
-        Path | None, typer.Option(help="recipe: folder of datasets on which to time a few steps")
+        Path | None, typer.Option(help="for a recipe: datasets on which to time a few steps")
     ] = None,
     output: Annotated[
         Path | None, typer.Option(help="for a recipe: folder of its runs (default: runs)")

@@ -98,6 +98,9 @@ def mean_primary(model: MultiTaskModel, results: Mapping[str, Evaluation]) -> fl
 @contextlib.contextmanager
 def evaluating(model: MultiTaskModel) -> Iterator[None]:
     """Switch dropout off inside the block; restore the model's mode afterwards."""
+    if not any(module.training for module in model.modules()):  # setting the mode takes longer
+        yield
+        return
     training = model.training
     model.eval()
     try:

@@ -1,5 +1,6 @@
 """Answer new texts in the form people expect: labels, values, spans, entities."""
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -177,15 +178,16 @@ def _has(text: Mapping[str, Any], column: str | list[str], role: str) -> bool:
 
 
 def expected_input(spec: TaskSpec) -> str:
-    """Describe the input that a task expects, for messages."""
+    """Describe the input that a task expects, as Python and JSON Lines both write it."""
     roles = _roles(spec)
     columns = [spec.columns[role] for role in roles]
-    named = ", ".join(c if isinstance(c, str) else " + ".join(c) for c in columns)
+    names = [name for c in columns for name in ([c] if isinstance(c, str) else c)]
+    named = f"{{{', '.join(f'{json.dumps(name, ensure_ascii=False)}: ...' for name in names)}}}"
     if spec.kind == "tokens":
-        return f"a text, a list of words or a dict with {named}"
+        return f"a text, a list of words or {named}"
     if len(roles) == 1:
-        return f"a text or a dict with {named}"
-    return f"a tuple ({', '.join(roles)}) or a dict with {named}"
+        return f"a text or {named}"
+    return f"a tuple ({', '.join(roles)}) or {named}"
 
 
 def needed_columns(spec: TaskSpec) -> str:

@@ -86,7 +86,7 @@ def test_saved_and_loaded_it_answers_the_same(
     assert loaded.predict_all([inputs]) == model.predict_all([inputs])
     assert list(loaded.predict_all([inputs])[0]) == list(model.specs)
     card = (tmp_path / "model" / "README.md").read_text(encoding="utf-8")
-    assert "| single | classification | 0, 1 | a text or a dict with a | accuracy | 50.0 |" in card
+    assert '| single | classification | 0, 1 | a text or {"a": ...} | accuracy | 50.0 |' in card
     files = {path.name for path in (tmp_path / "model").iterdir()}
     assert {"model.safetensors", "config.json", "tokenizer.json", "README.md"} <= files
     assert not [name for name in files if name.endswith((".bin", ".pt", ".pkl"))]
@@ -168,7 +168,8 @@ def test_wrong_inputs_are_named(tiny_model: Any) -> None:
         "the model has no task 'singel'; did you mean 'single'?"
     )
     assert message(lambda: tiny_model.predict("pair", ["a"])) == (
-        "input 1: task 'pair' takes a tuple (text, text_pair) or a dict with a, b, found 'a'"
+        "input 1: task 'pair' takes a tuple (text, text_pair) or "
+        '{"a": ..., "b": ...}, found \'a\''
     )
     assert message(lambda: tiny_model.predict("single", "a")) == (
         "expected a list of inputs, found one str: put it in [ ]"
