@@ -1,6 +1,5 @@
 """Answer new texts in the form people expect: labels, values, spans, entities."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -9,17 +8,16 @@ import numpy as np
 import torch
 
 from brodmann.data.batches import evaluation_order, make_batch
+from brodmann.data.character_spans import words_of
 from brodmann.data.kinds import KINDS
 from brodmann.data.kinds.tokens import token_text
 from brodmann.data.sources.dataset_shapes import MissingFieldError, shaped
-from brodmann.data.sources.table import from_memory, is_frame
+from brodmann.data.sources.live import from_memory, is_frame
 from brodmann.data.tasks import Example, TaskSpec
 from brodmann.errors import InputError
 
 if TYPE_CHECKING:
     from brodmann.models.multitask import MultiTaskModel
-
-WORD = re.compile(r"\w+|[^\w\s]")
 
 
 def predict(
@@ -210,13 +208,8 @@ def _by_role(spec: TaskSpec, text: Any) -> dict[str, Any]:
     else:
         given = dict(zip(roles, text, strict=True))
     if spec.kind == "tokens" and isinstance(given["tokens"], str):
-        raw = given["tokens"]
-        matches = list(WORD.finditer(raw))
-        given = {
-            "tokens": [match.group() for match in matches],
-            "spans": [match.span() for match in matches],
-            "text": raw,
-        }
+        words, places = words_of(given["tokens"])
+        given = {"tokens": words, "spans": places, "text": given["tokens"]}
     return given
 
 
