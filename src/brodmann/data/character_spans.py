@@ -77,7 +77,7 @@ def _checked(span: Any, text: str) -> tuple[int, int, str]:
         raise InputError(f"tags: expected spans such as {{start, end, label}}, found {span!r:.60}")
     numbers = []
     for key in ("start", "end"):
-        value = span.get(key)
+        value: Any = span.get(key)
         whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
         if isinstance(value, bool) or not whole:
             raise InputError(f"tags: {key}: expected a whole number, found {value!r:.60}")

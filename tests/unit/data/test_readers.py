@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from brodmann.data.sources.hub import read_hub
-from brodmann.data.sources.live import from_memory
+from brodmann.data.sources.in_memory import from_memory
 from brodmann.data.sources.readers import read_file, read_folder
 from brodmann.errors import InputError
 

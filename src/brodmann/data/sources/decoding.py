@@ -9,8 +9,12 @@ from brodmann.errors import InputError
 
 UNPACKED, PACKED_TIMES = 100_000_000, 200  # bytes; texts are packed about 3 to 10 times
 # The longer mark comes first: UTF-32's begins with UTF-16's.
-MARKS = ((b"\xff\xfe\0\0", "utf-32"), (b"\0\0\xfe\xff", "utf-32"))
-MARKS += ((b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
+MARKS = (
+    (b"\xff\xfe\0\0", "utf-32"),
+    (b"\0\0\xfe\xff", "utf-32"),
+    (b"\xff\xfe", "utf-16"),
+    (b"\xfe\xff", "utf-16"),
+)
 SAMPLE = 1000  # bytes that show whether every second one is zero
 
 

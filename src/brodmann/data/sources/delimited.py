@@ -188,7 +188,7 @@ def _checked_header(fields: list[str], path: Path) -> list[str]:
     twice = next((name for name, count in Counter(names).items() if count > 1), None)
     if twice is not None:
         raise InputError(f"{path} line 1: the column '{twice}' occurs twice in the first line")
-    if len(names) == 1 and any(c in names[0] for c in ";\t|"):
+    if len(names) == 1 and any(c in names[0] for c in SEPARATORS):
         raise InputError(
             f"{path} line 1: one column '{names[0]}': a .csv file has commas between its columns, "
             "a .tsv file tabs"

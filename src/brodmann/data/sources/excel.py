@@ -45,7 +45,7 @@ def _cells(path: Path) -> tuple[list[str], list[tuple[Any, ...]]]:
     except ModuleNotFoundError:
         raise InputError(f"{path}: reading Excel files needs one more package: {EXTRA}") from None
     try:
-        book = openpyxl.load_workbook(path, read_only=True, data_only=True)
+        book: Any = openpyxl.load_workbook(path, read_only=True, data_only=True)
         try:
             sheet = book.worksheets[0]
             sheet.reset_dimensions()  # some programs write a wrong size

@@ -8,7 +8,7 @@ from typing import Any
 
 from brodmann.data.sources import label_studio
 from brodmann.data.sources.decoding import read_text
-from brodmann.data.sources.live import from_memory
+from brodmann.data.sources.in_memory import from_memory
 from brodmann.data.sources.table import Table, plain
 from brodmann.errors import InputError
 

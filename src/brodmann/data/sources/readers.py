@@ -14,8 +14,8 @@ from brodmann.data.sources.brat import is_brat, read_brat
 from brodmann.data.sources.conll import read_conll
 from brodmann.data.sources.delimited import read_csv, read_tsv
 from brodmann.data.sources.excel import read_excel
+from brodmann.data.sources.in_memory import from_datasets
 from brodmann.data.sources.json_rows import read_json, read_json_lines
-from brodmann.data.sources.live import from_datasets
 from brodmann.data.sources.table import Table, Tables, plain
 from brodmann.errors import InputError
 

@@ -8,7 +8,7 @@ from brodmann.data.sources.arranging import arrange, with_train
 from brodmann.data.sources.finding import Generated, Given, Source
 from brodmann.data.sources.generated import generate
 from brodmann.data.sources.hub import offline_hint, only_rows
-from brodmann.data.sources.live import is_divided
+from brodmann.data.sources.in_memory import is_divided
 from brodmann.data.sources.named import fewer_than_official, read_dataset, wanted_splits
 from brodmann.data.sources.store import TableStore
 from brodmann.data.sources.table import Tables

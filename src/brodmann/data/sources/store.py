@@ -6,7 +6,7 @@ from typing import Any
 
 from brodmann.data.sources.finding import is_files
 from brodmann.data.sources.hub import read_hub
-from brodmann.data.sources.live import tables_of
+from brodmann.data.sources.in_memory import tables_of
 from brodmann.data.sources.readers import read_file, read_folder
 from brodmann.data.sources.table import Table, Tables, joined
 from brodmann.files import digest

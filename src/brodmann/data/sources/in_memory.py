@@ -92,6 +92,18 @@ def is_polars(source: Any) -> bool:
     return type(source).__module__.startswith("polars.") and hasattr(source, "collect_schema")
 
 
+def column_names(table: Any) -> list[str]:
+    """The columns of a frame or Dataset."""
+    if is_polars(table):
+        return list(table.collect_schema().names())
+    return [str(name) for name in getattr(table, "column_names", None) or table.columns]
+
+
+def collected(table: Any) -> Any:
+    """A LazyFrame as the frame that it stands for; anything else unchanged."""
+    return table.collect() if is_polars(table) and hasattr(table, "collect") else table
+
+
 def _of_dataset(dataset: Any, source: str) -> Table:
     import datasets
 
@@ -108,7 +120,7 @@ def _of_dataset(dataset: Any, source: str) -> Table:
 
 def _frame_columns(frame: Any, name: str) -> dict[str, Sequence[Any]]:
     if is_polars(frame):
-        frame = frame.collect() if hasattr(frame, "collect") else frame  # a LazyFrame
+        frame = collected(frame)
         return {str(column): frame[column].to_list() for column in frame.columns}
     names = [str(column) for column in frame.columns]
     twice = next((column for column, count in Counter(names).items() if count > 1), None)
@@ -139,6 +151,7 @@ def _of_records(source: Iterable[Any], name: str) -> list[dict[str, Any]]:
         if not isinstance(record, Mapping):
             raise InputError(
                 f"{name} row {number}: expected a dict of columns, found {type(record).__name__}"
+                + (": give paths alone, or rows alone" if isinstance(record, str) else "")
             )
         rows.append({str(key): plain(value) for key, value in record.items()})
     return rows
