@@ -174,13 +174,17 @@ def _is_quoted(text: str) -> bool:
     if '"' not in text:
         return False
     header, _, _ = text.lstrip("\r\n").partition("\n")
-    widths = {line.count("\t") for line in io.StringIO(text, newline=None) if line != "\n"}
-    pattern = QUOTED if len(widths) == 1 else QUOTED_LINES
-    found = pattern.findall(text)
-    if '"' in pattern.sub("", text):
+    names = header.rstrip("\r").split("\t")
+    signed = '""' in text or all(name[:1] == name[-1:] == '"' for name in names)
+    if (regular := _has_one_width(text)) and not signed:
         return False
-    whole = all(name[:1] == name[-1:] == '"' for name in header.rstrip("\r").split("\t"))
-    return whole or len(widths) > 1 or any('""' in field[1:-1] for field in found)
+    pattern = QUOTED if regular else QUOTED_LINES
+    return '"' not in pattern.sub("", text)
+
+
+def _has_one_width(text: str) -> bool:
+    lines = io.StringIO(text, newline=None)
+    return len({line.count("\t") for line in lines if line != "\n"}) == 1
 
 
 def _checked_header(fields: list[str], path: Path) -> list[str]:
