@@ -113,7 +113,15 @@ def target(example: Example, spec: TaskSpec) -> Example:
 
 
 def as_row(example: Example, spec: TaskSpec) -> Example:
-    return {**example, "tags": [spec.label_list[tag] for tag in example["tags"]]}
+    tags = [spec.label_list[tag] for tag in example["tags"]]
+    if "spans" not in example:
+        return {**example, "tags": tags}
+    places = example["spans"]
+    marked = [
+        {"start": places[first][0], "end": places[last][1], "label": label}
+        for label, first, last in entities(tags)
+    ]
+    return {"tokens": example["text"], "tags": marked}
 
 
 def strata(examples: Sequence[Example], spec: TaskSpec) -> list[Any]:
