@@ -26,9 +26,9 @@ class TaskDescription(Section):
     kind: str | None = Field(None, description="kind of task: classification, regression, ...")
 
     data: Any = Field(None, description="file with all examples, or a folder of splits")
-    train: Any = Field(None, description="file with the training examples")
-    validation: Any = Field(None, description="file with the validation examples")
-    test: Any = Field(None, description="file with the test examples")
+    train: Any = Field(None, description="file (or list, or pattern) of training examples")
+    validation: Any = Field(None, description="the same for the validation examples")
+    test: Any = Field(None, description="the same for the test examples")
     hub: str | None = Field(None, description="dataset id of the Hugging Face hub")
     hub_config: str | None = Field(None, description="configuration of the hub dataset")
     hub_revision: str | None = Field(None, description="commit, tag or branch of the hub dataset")
@@ -62,8 +62,10 @@ class TaskDescription(Section):
     aliases: str | None = Field(
         None, description="column of right answers that need not be in the context"
     )
-    tokens: str | None = Field(None, description="column of the list of words")
-    tags: str | None = Field(None, description="column of the list of tags, one per word")
+    tokens: str | None = Field(None, description="column of the list of words, or of the text")
+    tags: str | None = Field(
+        None, description="column of the list of tags, one per word, or of character spans"
+    )
 
     labels: list[str] | None = Field(
         None, description="label names in order; default: found in the data"
@@ -83,6 +85,9 @@ class TaskDescription(Section):
     metrics: list[str] | None = Field(None, description="metrics to show; the first is primary")
     tag_scheme: TagScheme | None = Field(
         None, description="scheme of the tags in the data; converted to BIO and checked"
+    )
+    misaligned: Literal["widen"] | None = Field(
+        None, description="widen: a character span that cuts a word tags the whole word"
     )
     answer_rules: AnswerRules | None = Field(
         None, description="how answers are compared; default: by language"

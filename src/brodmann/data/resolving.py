@@ -111,7 +111,7 @@ def _check_kind(task: TaskDescription, where: str) -> None:
         raise InputError(f"{where}: unknown shape '{task.shape}'{did_you_mean(task.shape, SHAPES)}")
     _check_columns(task, KINDS[task.kind], where)
     _check_metrics(task, KINDS[task.kind].METRICS, where)
-    for key, kind in (("tag_scheme", "tokens"), ("answer_rules", "span")):
+    for key, kind in (("tag_scheme", "tokens"), ("misaligned", "tokens"), ("answer_rules", "span")):
         if getattr(task, key) is not None and task.kind != kind:
             raise InputError(f"{where}: {key}: is allowed only for the kind '{kind}'")
     if task.class_weights is not None and not KINDS[task.kind].WEIGHTED_CLASSES:

@@ -11,6 +11,7 @@ from brodmann.data import catalogue
 from brodmann.data.description import TaskDescription
 from brodmann.data.resolving import Request
 from brodmann.data.sources.dataset_shapes import MAKES
+from brodmann.data.sources.finding import is_files
 from brodmann.data.sources.table import Table
 from brodmann.data.sources.table_rows import Split
 from brodmann.data.tag_schemes import loose_beginnings
@@ -111,8 +112,11 @@ def _source(description: TaskDescription) -> str:
             f"/{description.hub_config}" if description.hub_config else ""
         )
     for key in ("data", "train"):
-        if isinstance(getattr(description, key), str | Path):
-            return str(getattr(description, key))
+        given = getattr(description, key)
+        if isinstance(given, str | Path):
+            return str(given)
+        if is_files(given):
+            return ", ".join(str(path) for path in given)
     return description.use or "memory"
 
 

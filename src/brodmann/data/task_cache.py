@@ -11,6 +11,7 @@ from brodmann.data.description import TaskDescription
 from brodmann.data.draws.holdout import Claim
 from brodmann.data.loading import Reading, load_entry, load_list
 from brodmann.data.resolving import resolve
+from brodmann.data.sources.finding import is_files
 from brodmann.data.sources.store import TableStore
 from brodmann.data.tasks import Task
 
@@ -76,7 +77,8 @@ def _key(entry: Any, where: str, reading: Reading) -> str | None:
     if isinstance(entry, str) and entry.endswith(".toml"):
         return _written(["file", str(reading.base / entry)], reading)
     values: dict[str, Any] = {"use": entry} if isinstance(entry, str) else dict(entry)
-    if any(not isinstance(values.get(key), str | Path | None) for key in TaskDescription.in_memory):
+    given = (values.get(key) for key in TaskDescription.in_memory)
+    if any(not isinstance(place, str | Path | None) and not is_files(place) for place in given):
         return None
     if values.get("pair_of") is not None:
         inner = _key(values.pop("pair_of"), f"{where}: pair_of", reading)

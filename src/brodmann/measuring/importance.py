@@ -126,7 +126,7 @@ def _batches_of(
     batch_size: int,
 ) -> dict[str, list[Any]]:
     """Batches of datasets, {name: dataset} or one alone, each with a seeded draw of its rows."""
-    from brodmann.data.sources.table import from_memory
+    from brodmann.data.sources.in_memory import from_memory
     from brodmann.models.heads.probes import drawn
     from brodmann.models.labelled_batches import labelled_batches
 

@@ -293,20 +293,18 @@ class MultiTaskModel(AroundBackbones):
             "trainable": sum(p.numel() for p in self.parameters() if p.requires_grad),
         }
 
-    def predict(
-        self, task: str, texts: Sequence[Any], *, batch_size: int = 32
-    ) -> list[dict[str, Any]]:
+    def predict(self, task: str, texts: Any, *, batch_size: int = 32) -> Any:
         """Answer texts for one task: labels with probabilities, values, spans or entities.
 
-        `texts` holds strings, pairs (tuples) or dicts with the task's columns.
+        `texts` holds strings, pairs (tuples) or dicts with the task's columns: a list of dicts is
+        returned. A frame or Dataset is returned with the columns `<task>.answer` and
+        `<task>.score`.
         """
         from brodmann.models.predicting import predict
 
         return predict(self, task, texts, batch_size=batch_size)
 
-    def predict_all(
-        self, texts: Sequence[Any], *, batch_size: int = 32
-    ) -> list[dict[str, dict[str, Any]]]:
+    def predict_all(self, texts: Any, *, batch_size: int = 32) -> Any:
         """Answer texts for every task that can read them, in one pass if they share the encoder."""
         from brodmann.models.predicting import predict_all
 

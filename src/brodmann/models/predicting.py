@@ -1,7 +1,6 @@
 """Answer new texts in the form people expect: labels, values, spans, entities."""
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -10,30 +9,48 @@ import numpy as np
 import torch
 
 from brodmann.data.batches import evaluation_order, make_batch
+from brodmann.data.character_spans import words_of
 from brodmann.data.kinds import KINDS
 from brodmann.data.kinds.tokens import token_text
 from brodmann.data.sources.dataset_shapes import MissingFieldError, shaped
-from brodmann.data.sources.table import from_memory, is_frame
+from brodmann.data.sources.in_memory import collected, from_memory, is_dataset, is_divided, is_frame
 from brodmann.data.tasks import Example, TaskSpec
 from brodmann.errors import InputError
+from brodmann.models.answer_columns import answer_columns, check_free, with_columns
 
 if TYPE_CHECKING:
     from brodmann.models.multitask import MultiTaskModel
 
-WORD = re.compile(r"\w+|[^\w\s]")
+
+def predict(model: "MultiTaskModel", task: str, texts: Any, *, batch_size: int = 32) -> Any:
+    spec = model.spec(task)
+    if not is_table(texts):
+        return _answers(model, spec, as_list(texts), batch_size)
+    table = collected(texts)
+    check_free(table, {task: spec})
+    found = [{task: answer} for answer in _answers(model, spec, as_list(table), batch_size)]
+    return with_columns(table, answer_columns(found, {task: spec}))
 
 
-def predict(
-    model: "MultiTaskModel", task: str, texts: Sequence[Any], *, batch_size: int = 32
+def predict_all(model: "MultiTaskModel", texts: Any, *, batch_size: int = 32) -> Any:
+    if not is_table(texts):
+        return _all_answers(model, as_list(texts), batch_size)
+    table = collected(texts)
+    check_free(table, model.specs)
+    found = _all_answers(model, as_list(table), batch_size)
+    return with_columns(table, answer_columns(found, model.specs))
+
+
+def _answers(
+    model: "MultiTaskModel", spec: TaskSpec, texts: Sequence[Any], batch_size: int
 ) -> list[dict[str, Any]]:
-    examples = read_inputs(model.spec(task), texts)
-    return _together(model, {task: examples}, batch_size)[task] if examples else []
+    examples = read_inputs(spec, texts)
+    return _together(model, {spec.name: examples}, batch_size)[spec.name] if examples else []
 
 
-def predict_all(
-    model: "MultiTaskModel", texts: Sequence[Any], *, batch_size: int = 32
+def _all_answers(
+    model: "MultiTaskModel", texts: Sequence[Any], batch_size: int
 ) -> list[dict[str, dict[str, Any]]]:
-    texts = as_list(texts)
     answers: list[dict[str, dict[str, Any]]] = [{} for _ in texts]
     asked: dict[str, list[int]] = {}  # the inputs each task can read
     for name, spec in model.specs.items():
@@ -129,12 +146,19 @@ def read_inputs(spec: TaskSpec, texts: Sequence[Any]) -> list[Example]:
 
 
 def as_list(texts: Any) -> list[Any]:
-    """Inputs from a list, a generator or a DataFrame (one input per row)."""
+    """Inputs from a list, a generator, a frame or a Dataset (one input per row)."""
+    if is_divided(texts):
+        raise InputError(f"inputs: several splits ({', '.join(texts)}): choose one, texts[split]")
     if isinstance(texts, str | Mapping):
         raise InputError(
             f"expected a list of inputs, found one {type(texts).__name__}: put it in [ ]"
         )
-    return from_memory(texts, "inputs").rows if is_frame(texts) else list(texts)
+    return from_memory(texts, "inputs").rows if is_table(texts) else list(texts)
+
+
+def is_table(texts: Any) -> bool:
+    """Whether answers come back as columns of the same table: a frame, or a whole Dataset."""
+    return is_frame(texts) or (is_dataset(texts) and hasattr(texts, "num_rows"))
 
 
 def _roles(spec: TaskSpec) -> list[str]:
@@ -212,13 +236,8 @@ def _by_role(spec: TaskSpec, text: Any) -> dict[str, Any]:
     else:
         given = dict(zip(roles, text, strict=True))
     if spec.kind == "tokens" and isinstance(given["tokens"], str):
-        raw = given["tokens"]
-        matches = list(WORD.finditer(raw))
-        given = {
-            "tokens": [match.group() for match in matches],
-            "spans": [match.span() for match in matches],
-            "text": raw,
-        }
+        words, places = words_of(given["tokens"])
+        given = {"tokens": words, "spans": places, "text": given["tokens"]}
     return given
 
 

@@ -10,10 +10,10 @@ from typing import Any
 
 from brodmann.data.tasks import TaskSpec
 from brodmann.errors import InputError, did_you_mean
+from brodmann.models.answer_columns import answer_columns, answer_of, is_scored, score_of
 from brodmann.pipeline.predict import CHUNK
 
 FORMATS = {"jsonl": ".jsonl", "csv": ".csv", "parquet": ".parquet"}
-SCORED = ("classification", "choice", "span")  # kinds with one probability per answer
 NOTE = "note"  # column of the reason why an input has no answer
 
 
@@ -137,36 +137,27 @@ def _cell(value: Any) -> Any:
 
 
 def _columns(spec: TaskSpec) -> list[str]:
-    return [f"{spec.name}.answer", *([f"{spec.name}.score"] if _is_scored(spec) else [])]
-
-
-def _is_scored(spec: TaskSpec) -> bool:
-    return spec.kind in SCORED or (spec.kind == "tokens" and spec.scheme == "entities")
+    return list(answer_columns([], {spec.name: spec}))
 
 
 def _cells(found: Mapping[str, Any], specs: Mapping[str, TaskSpec]) -> Iterator[tuple[str, Any]]:
     """Yield (column, cell) for every task that answered."""
     for task, spec in specs.items():
         if task in found:
-            yield f"{task}.answer", _words(found[task], spec.kind)
-            if _is_scored(spec):
-                yield f"{task}.score", _score(found[task])
+            yield f"{task}.answer", _words(answer_of(found[task], spec), spec)
+            if is_scored(spec):
+                score = score_of(found[task])
+                yield f"{task}.score", "; ".join(map(str, score)) if _is_list(score) else score
 
 
-def _score(found: Mapping[str, Any]) -> Any:
-    """The probability of the answer; of entities, one for each in their order."""
-    if "entities" in found:
-        return "; ".join(str(one["score"]) for one in found["entities"])
-    return found["score"]
+def _words(answer: Any, spec: TaskSpec) -> Any:
+    """The answer for one cell: a list is written as text."""
+    if not _is_list(answer):
+        return answer
+    if spec.scheme == "entities":
+        return "; ".join(f"{entity['text']} ({entity['label']})" for entity in answer)
+    return ("|" if spec.kind == "multilabel" else " ").join(answer)
 
 
-def _words(found: Mapping[str, Any], kind: str) -> Any:
-    """The answer itself, for one cell."""
-    if kind == "multilabel":
-        return "|".join(found["labels"])
-    if kind == "tokens":
-        if "entities" in found:
-            return "; ".join(f"{one['text']} ({one['label']})" for one in found["entities"])
-        return " ".join(found["tags"])
-    key = {"classification": "label", "regression": "value", "choice": "text", "span": "answer"}
-    return found[key[kind]]
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list)

@@ -9,6 +9,7 @@ from typing import Any
 from brodmann.config import Config
 from brodmann.data.description import TaskDescription
 from brodmann.data.kinds import KINDS
+from brodmann.data.sources.finding import is_files
 from brodmann.data.sources.store import TableStore
 from brodmann.data.sources.table import Table
 from brodmann.data.tasks import Task, TaskSpec
@@ -82,7 +83,9 @@ def with_rows_on_disk(values: dict[str, Any], config: Config) -> dict[str, Any]:
 
 def _live_keys(task: Mapping[str, Any]) -> list[str]:
     keys = (key for key in TaskDescription.in_memory if task.get(key) is not None)
-    return [key for key in keys if not isinstance(task[key], str | Path)]
+    return [
+        key for key in keys if not isinstance(task[key], str | Path) and not is_files(task[key])
+    ]
 
 
 def _keep_label_names(task: dict[str, Any], tables: Sequence[Table]) -> None:

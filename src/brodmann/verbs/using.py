@@ -3,7 +3,7 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 from brodmann.config import Changes
 from brodmann.data.corpus import Corpus
@@ -23,18 +23,23 @@ Place = str | os.PathLike[str]
 Trained: TypeAlias = "Place | Run | MultiTaskModel"
 
 
+@overload
 def predict(
     model: Trained, inputs: Sequence[Any], task: str | None = None, *, device: str = "auto"
-) -> list[dict[str, Any]]:
+) -> list[dict[str, Any]]: ...
+@overload
+def predict(
+    model: Trained, inputs: Any, task: str | None = None, *, device: str = "auto"
+) -> Any: ...
+def predict(model: Trained, inputs: Any, task: str | None = None, *, device: str = "auto") -> Any:
     """One answer per input: of one task, or of every task that can read it, by task.
 
     `model` is a trained model, a run, or the folder or hub id of either; `inputs` are texts, pairs
-    of texts, or dicts with the tasks' columns.
+    of texts, or dicts with the tasks' columns. A frame or Dataset comes back as the same type, with
+    the columns `<task>.answer` and `<task>.score`.
     """
     trained = _loaded(model, device)
-    if task is None:
-        return list(trained.predict_all(inputs))
-    return trained.predict(task, inputs)
+    return trained.predict_all(inputs) if task is None else trained.predict(task, inputs)
 
 
 def export(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import brodmann as bm
-from brodmann.data.sources.readers import _checked_header
+from brodmann.data.sources.delimited import _checked_header
 from brodmann.data.tasks import TaskSpec, label_index
 
 

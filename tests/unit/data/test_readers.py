@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from brodmann.data.sources.hub import read_hub
+from brodmann.data.sources.in_memory import from_memory
 from brodmann.data.sources.readers import read_file, read_folder
-from brodmann.data.sources.table import from_memory
 from brodmann.errors import InputError
 
 ROWS = [{"text": 'a, "quoted" text', "label": "x"}, {"text": "two\nlines", "label": "y"}]
@@ -104,8 +104,15 @@ def test_missing_and_unknown_files(tmp_path: Path) -> None:
     assert error(tmp_path / "no" / "a.csv") == (
         f"{tmp_path / 'no' / 'a.csv'}: no such file (nor the folder {tmp_path / 'no'})"
     )
-    (tmp_path / "a.xlsx").write_bytes(b"")
-    assert "unknown file type, expected one of .csv, .csv.gz, .tsv" in error(tmp_path / "a.xlsx")
+    known = (
+        ".csv, .tsv, .jsonl, .json, .conll, .conllu, .bio, .iob, .txt, .parquet, .xlsx, or .gz of "
+        "a text"
+    )
+    for name, advice in (("a.doc", ""), ("a.xls", " (save it as .xlsx)")):
+        (tmp_path / name).write_bytes(b"")
+        assert error(tmp_path / name) == (
+            f"{tmp_path / name}: unknown file type, expected one of {known}{advice}"
+        )
 
 
 def test_folders_of_splits_and_saved_datasets(tmp_path: Path) -> None:

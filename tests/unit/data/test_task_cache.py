@@ -45,6 +45,8 @@ def assert_same_task(one: Any, other: Any) -> None:
     [
         OWN,
         {**OWN, "limit": {"train": 10, "validation": 4}},
+        {**OWN, "data": ["own.csv"]},
+        {**OWN, "data": "own*.csv"},
         "named.toml",
         {"pair_of": OWN, "limit": 20},
         {"pair_of": "named.toml"},

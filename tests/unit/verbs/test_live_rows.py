@@ -43,6 +43,26 @@ def test_a_loaded_task_reads_back_as_it_was(task: bm.Task) -> None:
     assert [getattr(again.spec, key) for key in kept] == [getattr(task.spec, key) for key in kept]
 
 
+def test_a_task_of_character_spans_reads_back_as_it_was() -> None:
+    rows = [
+        {"text": f"Ann{i} 's Rio!", "tags": [{"start": 8, "end": 11, "label": "LOC"}] * (i % 2)}
+        for i in range(10)
+    ]
+    task = bm.load_task("ner", kind="tokens", tokens="text", train=rows[:8], validation=rows[8:])
+    config, base = settle(settings(task))
+    (again,) = bm.load_tasks(config.given_tasks(), base=base)
+    assert again.splits == task.splits and again.spec.labels == task.spec.labels
+
+
+def test_a_list_of_files_stays_a_list_of_files(tmp_path: Path) -> None:
+    for part in (0, 1):
+        lines = "".join(f"{json.dumps(row)}\n" for row in ROWS[part::2])
+        (tmp_path / f"{part}.jsonl").write_text(lines, encoding="utf-8")
+    config, base = settle(settings(described(train=["0.jsonl", "1.jsonl"])))
+    (task,) = bm.load_tasks(config.given_tasks(), base=base)
+    assert sum(task.sizes.values()) == 40 and task.spec.source == "0.jsonl, 1.jsonl"
+
+
 @pytest.mark.parametrize("make", [list, pd.DataFrame])
 def test_rows_in_memory_train_and_resume(make: Any) -> None:
     asked = settings(described(train=make(ROWS)))

@@ -22,13 +22,12 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from brodmann.data.sources.label_columns import as_label, few_values, tenths
 from brodmann.data.sources.table import Table
 from brodmann.errors import InputError
 from brodmann.files import digest
 
 MOST_LABELS, MOST_NUMBERS = 8, 2  # columns used for strata
-LABEL_WORDS = 5  # on average; longer cells are texts
-TENTHS = 10
 
 Value = tuple[str, str]  # a column and its value
 
@@ -161,13 +160,11 @@ def _strata(table: Table, names: Sequence[str], groups: int) -> tuple[list[list[
     labels: list[tuple[int, str, list[str]]] = []
     numbers: list[tuple[str, list[str]]] = []
     for name in names:
-        cells = [_value(row.get(name)) for row in table.rows]
-        distinct = set(cells)
-        words = sum(len(cell.split()) for cell in distinct) / len(distinct)
-        if 1 < len(distinct) <= max(groups // 10, math.isqrt(2 * groups)) and words <= LABEL_WORDS:
-            labels.append((len(distinct), name, cells))
-        elif (tenths := _tenths(cells)) is not None:
-            numbers.append((name, tenths))
+        cells = [as_label(row.get(name)) for row in table.rows]
+        if few_values(cells, groups):
+            labels.append((len(set(cells)), name, cells))
+        elif (ranks := tenths(cells)) is not None:
+            numbers.append((name, ranks))
         elif _some_are_empty(cells):  # questions without an answer
             labels.append((2, name, [str(bool(cell)) for cell in cells]))
     chosen = {name: cells for _, name, cells in sorted(labels)[:MOST_LABELS]}
@@ -175,18 +172,6 @@ def _strata(table: Table, names: Sequence[str], groups: int) -> tuple[list[list[
     chosen |= dict(sorted(numbers)[:MOST_NUMBERS])
     rows = [[(name, cells[i]) for name, cells in chosen.items()] for i in range(len(table.rows))]
     return rows, few
-
-
-def _tenths(cells: Sequence[str]) -> list[str] | None:
-    """Tenths by rank for a column of numbers; None for texts and for row numbers."""
-    try:
-        values = [float(cell) for cell in cells]
-    except ValueError:
-        return None
-    if len(set(values)) == len(values) and all(value == round(value, 0) for value in values):
-        return None
-    edges = sorted(values)[:: max(1, len(values) // TENTHS)]
-    return [str(sum(value > edge for edge in edges)) for value in values]
 
 
 def _some_are_empty(cells: Sequence[str]) -> bool:
@@ -201,14 +186,3 @@ def _text(value: Any) -> str:
     if isinstance(value, list) and all(isinstance(word, str) for word in value):
         return " ".join(value)
     return "" if value is None else json.dumps(value, sort_keys=True, default=str)
-
-
-def _value(value: Any) -> str:
-    """A cell as a label: one spelling per number, a list as the names that occur in it."""
-    if isinstance(value, list):
-        return " ".join(sorted({_value(one) for one in value}))
-    if isinstance(value, dict):
-        return " ".join(_value(value[key]) for key in sorted(value)).strip()
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    return "" if value is None else str(value).strip()

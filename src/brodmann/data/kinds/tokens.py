@@ -56,7 +56,7 @@ def read(row: Mapping[str, Any], spec: TaskSpec, labelled: bool) -> Example:
         if odd or not is_text(str(word)):
             raise InputError(f"tokens: expected words, found {word!r:.60}")
     example: Example = {"tokens": [str(word) for word in words]}
-    if "spans" in row:  # the words' positions in the raw text to predict for
+    if "spans" in row:  # the words' positions in the raw text
         example["spans"] = row["spans"]
         example["text"] = row["text"]
     if labelled:
@@ -79,8 +79,8 @@ def tag_name(tag: Any, spec: TaskSpec) -> str:
 
 
 def settle(spec: TaskSpec, splits: Mapping[str, Sequence[Example]]) -> TaskSpec:
-    if spec.tag_scheme and spec.labels is not None:
-        spec = replace(spec, labels=bio_labels(spec.labels))
+    if spec.labels is not None:
+        spec = replace(spec, labels=_tag_names(spec.labels, spec, splits))
     labels = spec.labels or _with_outside_first(
         label_names(
             tag for examples in splits.values() for example in examples for tag in example["tags"]
@@ -95,6 +95,15 @@ def settle(spec: TaskSpec, splits: Mapping[str, Sequence[Example]]) -> TaskSpec:
     return replace(spec, labels=labels, scheme="entities" if entity else "words")
 
 
+def _tag_names(
+    labels: tuple[str, ...], spec: TaskSpec, splits: Mapping[str, Sequence[Example]]
+) -> tuple[str, ...]:
+    """The BIO tags that given labels stand for; character spans are labelled without B- and I-."""
+    if "O" not in labels and any("spans" in one for found in splits.values() for one in found):
+        return bio_labels(f"B-{label}" for label in labels)
+    return bio_labels(labels) if spec.tag_scheme else labels
+
+
 def _with_outside_first(labels: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(sorted(labels, key=lambda label: (label != "O", label[2:], label)))
 
@@ -104,7 +113,15 @@ def target(example: Example, spec: TaskSpec) -> Example:
 
 
 def as_row(example: Example, spec: TaskSpec) -> Example:
-    return {**example, "tags": [spec.label_list[tag] for tag in example["tags"]]}
+    tags = [spec.label_list[tag] for tag in example["tags"]]
+    if "spans" not in example:
+        return {**example, "tags": tags}
+    places = example["spans"]
+    marked = [
+        {"start": places[first][0], "end": places[last][1], "label": label}
+        for label, first, last in entities(tags)
+    ]
+    return {"tokens": example["text"], "tags": marked}
 
 
 def strata(examples: Sequence[Example], spec: TaskSpec) -> list[Any]:
@@ -182,7 +199,7 @@ def _encode_few(
 
 
 def token_text(example: Example) -> str:
-    """The text that the encoder reads: the raw text to predict for, or the words joined."""
+    """The text that the encoder reads: the raw text if it is known, else the words joined."""
     return str(example["text"]) if "spans" in example else " ".join(example["tokens"])
 
 

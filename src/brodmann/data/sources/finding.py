@@ -13,12 +13,13 @@ from brodmann.data import catalogue
 from brodmann.data.catalogue import Entry
 from brodmann.data.description import HUB_KEYS, TaskDescription
 from brodmann.data.resolving import Request
+from brodmann.data.sources.readers import files_of, is_pattern
 from brodmann.errors import InputError
 
 
 @dataclass(frozen=True)
 class Given:
-    """Sources that the description names: by "data", "hub" or split, a path, an id or the rows."""
+    """Sources that the description names, by "data", "hub" or split: paths, an id or the rows."""
 
     places: Mapping[str, Any]
     entry: Entry | None  # the named dataset whose format they have
@@ -80,12 +81,25 @@ def _given(description: TaskDescription, entry: Entry | None, base: Path) -> Giv
     if description.hub:
         return Given({"hub": tuple(getattr(description, key) for key in HUB_KEYS)}, entry)
     given = {key: getattr(description, key) for key in description.in_memory}
-    places = {
-        key: base / value if isinstance(value, str | Path) else value
-        for key, value in given.items()
-        if value is not None
-    }
+    places = {key: _place(value, base) for key, value in given.items() if value is not None}
     return Given(places, entry)
+
+
+def _place(value: Any, base: Path) -> Any:
+    """The path of a file or folder, the paths of several files, or an object with rows."""
+    if isinstance(value, str) and is_pattern(value, base):
+        return files_of(value, base)
+    if isinstance(value, str | Path):
+        return base / value
+    if not is_files(value):
+        return value
+    several = [_place(name, base) for name in value]
+    return [path for place in several for path in (place if isinstance(place, list) else [place])]
+
+
+def is_files(value: Any) -> bool:
+    """Whether it is a list of paths, not of rows."""
+    return isinstance(value, list) and bool(value) and all(isinstance(v, str | Path) for v in value)
 
 
 def _find_dataset(entry: Entry, language: str, base: Path) -> Source:

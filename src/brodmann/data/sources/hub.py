@@ -14,7 +14,8 @@ from pathlib import Path
 
 from brodmann.data import catalogue
 from brodmann.data.catalogue import Entry
-from brodmann.data.sources.table import Table, Tables, from_datasets
+from brodmann.data.sources.in_memory import from_datasets
+from brodmann.data.sources.table import Table, Tables
 from brodmann.errors import InputError
 from brodmann.files import whole_folder, write_bytes
 

@@ -1,50 +1,98 @@
 """Read rows from files and folders, each with its position.
 
-CSV, TSV and JSON Lines are read here, not by `datasets`, which hides the number of a broken line.
+One dict names the reader of each ending. Texts are read here, not by `datasets`, which hides the
+number of a broken line.
 """
 
-import csv
 import difflib
-import gzip
-import io
-import json
-import zlib
-from collections import Counter
-from collections.abc import Collection, Iterator
-from dataclasses import replace
+import glob
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
-from brodmann.data.sources.table import Table, Tables, from_datasets, from_memory, plain
+from brodmann.data.sources.brat import is_brat, read_brat
+from brodmann.data.sources.conll import read_conll
+from brodmann.data.sources.delimited import read_csv, read_tsv
+from brodmann.data.sources.excel import read_excel
+from brodmann.data.sources.in_memory import from_datasets
+from brodmann.data.sources.json_rows import read_json, read_json_lines
+from brodmann.data.sources.table import Table, Tables, plain
 from brodmann.errors import InputError
 
-TEXT_ENDINGS = (".csv", ".tsv", ".jsonl", ".json")
+Reader = Callable[[Path, str], Table]  # of a path and the encoding of its text
+
+TEXTS: dict[str, Reader] = {  # each may also be a .gz file
+    ".csv": read_csv,
+    ".tsv": read_tsv,
+    ".jsonl": read_json_lines,
+    ".json": read_json,
+    ".conll": read_conll,
+    ".conllu": read_conll,
+    ".bio": read_conll,
+    ".iob": read_conll,
+}
+
+
+def _read_parquet(path: Path, encoding: str) -> Table:
+    import pyarrow
+    import pyarrow.parquet as parquet
+
+    part = "not a readable Parquet file"
+    columns: dict[str, list[Any]] = {}
+    try:
+        table = parquet.read_table(path)
+        for name in table.column_names:
+            part = f"the column '{name}' cannot be read"  # texts that are not UTF-8, odd dates
+            columns[name] = [plain(value) for value in table[name].to_pylist()]
+    except (pyarrow.ArrowException, OSError, ValueError, ArithmeticError, TypeError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise InputError(f"{path}: {part} ({reason})") from None
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    if not rows:
+        raise InputError(f"{path}: the file is empty, expected at least one example")
+    return Table(str(path), rows, range(1, len(rows) + 1))
+
+
+TABLES: dict[str, Reader] = {".parquet": _read_parquet, ".xlsx": read_excel}
+ENDINGS = (*(f"{ending}{z}" for ending in TEXTS for z in ("", ".gz")), *TABLES)
+# Lines of text are a table only where a task names the file: elsewhere they are texts to answer.
+READERS: dict[str, Reader] = {**TEXTS, ".txt": read_conll, **TABLES}
 NOT_DATA = ("dataset_infos.json", "dataset_info.json", "state.json", "manifest.json")
-UNPACKED, PACKED_TIMES = 100_000_000, 200  # bytes; texts are packed about 3 to 10 times
-ENDINGS = (*(f"{e}{z}" for e in TEXT_ENDINGS for z in ("", ".gz")), ".parquet")
+NOT_READ = {  # what to do with files of other forms
+    ".xls": "save it as .xlsx",
+    ".ods": "save it as .xlsx or .csv",
+    ".spacy": "spaCy's DocBin needs spaCy: docs/tasks.md has three lines that convert it",
+    ".pkl": "pickled objects run code when they are read: load it yourself and pass the object",
+    ".arrow": "read it with datasets' Dataset.from_file and pass the Dataset",
+}
 
 
 def read_file(path: Path, encoding: str = "utf-8") -> Table:
     if not path.is_file():
         raise InputError(f"{path}: no such file{_near_file(path)}")
-    ending = next((e for e in ENDINGS if path.name.lower().endswith(e)), None)
+    name = path.name.lower()
+    ending = next((e for e in (*ENDINGS, ".txt", ".txt.gz") if name.endswith(e)), None)
     if ending is None:
-        raise InputError(f"{path}: unknown file type, expected one of {', '.join(ENDINGS)}")
-    if ending == ".parquet":
-        return _read_parquet(path)
-    text = _decoded(path, encoding)
-    rows: list[dict[str, Any]] = []
-    lines: list[int] = []
-    if ending.removesuffix(".gz") == ".json" and text.lstrip().startswith("["):
-        return _json_array(text, path)
-    reader = {".csv": _csv_rows, ".tsv": _tsv_rows}.get(ending.removesuffix(".gz"), _json_rows)
-    for line, row in reader(text, path):
-        lines.append(line)
-        rows.append(row)
-    if not rows:
-        found = "has a header but no rows" if text.strip() else "is empty"
-        raise InputError(f"{path}: the file {found}, expected at least one example")
-    return Table(str(path), rows, lines, counted="line")
+        advice = next((f" ({what})" for e, what in NOT_READ.items() if name.endswith(e)), "")
+        raise InputError(
+            f"{path}: unknown file type, expected one of {', '.join(READERS)}, or .gz of a text"
+            f"{advice}"
+        )
+    return READERS[ending.removesuffix(".gz")](path, encoding)
+
+
+def files_of(pattern: str, base: Path) -> list[Path]:
+    """The files that a pattern such as `parts/*.jsonl` matches, by name; at least one."""
+    # Path.glob takes no absolute patterns.
+    names = glob.glob(pattern, root_dir=base, recursive=True)  # noqa: PTH207
+    found = sorted(path for path in (base / name for name in names) if path.is_file())
+    if not found:
+        raise InputError(f"{base / pattern}: no file matches")
+    return found
+
+
+def is_pattern(name: str, base: Path) -> bool:
+    return glob.has_magic(name) and not (base / name).exists()
 
 
 def read_folder(path: Path, encoding: str = "utf-8", wanted: Collection[str] = ()) -> Tables:
@@ -54,6 +102,8 @@ def read_folder(path: Path, encoding: str = "utf-8", wanted: Collection[str] = (
     """
     if (path / "dataset_dict.json").is_file() or (path / "dataset_info.json").is_file():
         return _read_saved(path)
+    if is_brat(path):
+        return {"train": read_brat(path, encoding)}
     files = split_files(path)
     if not files:
         raise InputError(
@@ -109,159 +159,3 @@ def _near_file(path: Path) -> str:
     stems = {name.partition(".")[0]: name for name in others}
     near = difflib.get_close_matches(path.name.partition(".")[0], stems, n=1)
     return f"; did you mean '{stems[near[0]]}'?" if near else ""
-
-
-def _decoded(path: Path, encoding: str) -> str:
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
-    if path.name.lower().endswith(".gz"):
-        content = _unpacked(content, path)
-    try:
-        return content.decode("utf-8-sig" if encoding.lower() in ("utf-8", "utf8") else encoding)
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise InputError(
-            f"{path} line {line}: not {encoding} text (byte 0x{content[error.start]:02x}): "
-            "save the file as UTF-8 or set 'encoding'"
-        ) from None
-    except UnicodeError as error:  # codecs that are not text encodings
-        raise InputError(
-            f"{path}: cannot be read as {encoding} ({error}): save the file as UTF-8 or set "
-            "'encoding'"
-        ) from None
-    except (LookupError, ValueError):
-        raise InputError(f"{path}: unknown encoding '{encoding:.40}'") from None
-
-
-def _unpacked(content: bytes, path: Path) -> bytes:
-    """Unpack a gzip file; one that would fill the memory from next to nothing is rejected."""
-    found = bytearray()
-    try:
-        with gzip.open(io.BytesIO(content)) as file:
-            while piece := file.read(2**20):
-                found += piece
-                if len(found) > max(UNPACKED, PACKED_TIMES * len(content)):
-                    raise InputError(
-                        f"{path}: unpacks to more than {PACKED_TIMES} times its size: not a table "
-                        "of texts"
-                    )
-    except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"{path}: not a complete gzip file ({error})") from None
-    return bytes(found)
-
-
-def _csv_rows(text: str, path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    csv.field_size_limit(2**31 - 1)  # the default rejects texts of 131,072 characters
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
-    header: list[str] | None = None
-    line = 1
-    while True:
-        start = reader.line_num + 1  # a quoted field may hold line breaks: name its first line
-        try:
-            fields = next(reader, None)
-        except csv.Error as error:
-            raise InputError(f"{path} line {start}: broken CSV ({error})") from None
-        if fields is None:
-            return
-        if not fields:
-            continue
-        if header is None:
-            header = _checked_header(fields, path)
-            continue
-        line = start
-        if len(fields) != len(header):
-            raise InputError(
-                f"{path} line {line}: expected {len(header)} fields as in the first line, "
-                f"found {len(fields)}"
-            )
-        yield line, dict(zip(header, fields, strict=True))
-
-
-def _tsv_rows(text: str, path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Rows of tab-separated values, which have no quoting: a quote is a character."""
-    header: list[str] | None = None
-    for number, line in enumerate(io.StringIO(text, newline=None), start=1):
-        fields = line.rstrip("\n").split("\t")
-        if fields == [""]:
-            continue
-        if header is None:
-            header = _checked_header(fields, path)
-            continue
-        if len(fields) != len(header):
-            raise InputError(
-                f"{path} line {number}: expected {len(header)} fields as in the first line, "
-                f"found {len(fields)}"
-            )
-        yield number, dict(zip(header, fields, strict=True))
-
-
-def _json_rows(text: str, path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    if text.lstrip().startswith("["):
-        name = path.name.removesuffix(".gz")
-        raise InputError(
-            f"{path} line 1: a JSON list, expected one JSON object per line: rename the file to "
-            f"{name.rpartition('.')[0]}.json{'.gz' if path.name.endswith('.gz') else ''}, or write "
-            "one object per line without [ ]"
-        )
-    # Only \n and \r\n end a line: str.splitlines would also cut at U+2028 inside a JSON string.
-    for number, line in enumerate(io.StringIO(text, newline=None), start=1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line.rstrip("\n"))
-        except json.JSONDecodeError as error:
-            raise InputError(
-                f"{path} line {number}: broken JSON ({error.msg} at column {error.colno}): "
-                "expected one JSON object per line"
-            ) from None
-        except (ValueError, RecursionError) as error:  # a number too large or nesting too deep
-            raise InputError(f"{path} line {number}: broken JSON ({error})") from None
-        if not isinstance(row, dict):
-            raise InputError(
-                f"{path} line {number}: expected a JSON object, found {type(row).__name__}"
-            )
-        yield number, {key: plain(value) for key, value in row.items()}
-
-
-def _json_array(text: str, path: Path) -> Table:
-    """Rows of a file that is one JSON list of objects; rows are counted, not lines."""
-    try:
-        rows = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: broken JSON ({error})") from None
-    return replace(from_memory(rows, str(path)), source=str(path))
-
-
-def _checked_header(fields: list[str], path: Path) -> list[str]:
-    names = [name.strip() for name in fields]
-    twice = next((name for name, count in Counter(names).items() if count > 1), None)
-    if twice is not None:
-        raise InputError(f"{path} line 1: the column '{twice}' occurs twice in the first line")
-    if len(names) == 1 and any(c in names[0] for c in ";\t|"):
-        raise InputError(
-            f"{path} line 1: one column '{names[0]}': a .csv file has commas between its columns, "
-            "a .tsv file tabs"
-        )
-    return names
-
-
-def _read_parquet(path: Path) -> Table:
-    import pyarrow
-    import pyarrow.parquet as parquet
-
-    part = "not a readable Parquet file"
-    columns: dict[str, list[Any]] = {}
-    try:
-        table = parquet.read_table(path)
-        for name in table.column_names:
-            part = f"the column '{name}' cannot be read"  # texts that are not UTF-8, odd dates
-            columns[name] = [plain(value) for value in table[name].to_pylist()]
-    except (pyarrow.ArrowException, OSError, ValueError, ArithmeticError, TypeError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise InputError(f"{path}: {part} ({reason})") from None
-    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    if not rows:
-        raise InputError(f"{path}: the file is empty, expected at least one example")
-    return Table(str(path), rows, range(1, len(rows) + 1))

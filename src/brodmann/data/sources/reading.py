@@ -1,12 +1,14 @@
 """Read the rows of a task from their location, each with its file and line."""
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from brodmann.data.resolving import Request
 from brodmann.data.sources.arranging import arrange, with_train
 from brodmann.data.sources.finding import Generated, Given, Source
 from brodmann.data.sources.generated import generate
 from brodmann.data.sources.hub import offline_hint, only_rows
+from brodmann.data.sources.in_memory import is_divided
 from brodmann.data.sources.named import fewer_than_official, read_dataset, wanted_splits
 from brodmann.data.sources.store import TableStore
 from brodmann.data.sources.table import Tables
@@ -50,6 +52,7 @@ def _read_one(
     tables, unused = arrange(tables, request, name, known, notes)
     if alone:
         tables = with_train(tables, unused, name, notes)
+    notes += [f"{name}: {note}" for table in tables.values() for note in table.notes]
     if not isinstance(source, Given):
         notes += fewer_than_official(source.entry, source.language, tables, name)
     return tables
@@ -68,10 +71,14 @@ def _read_given(source: Given, request: Request, store: TableStore) -> Tables:
             tables = store.given(place, request.name, encoding, wanted)
             continue
         found = store.given(place, f"{request.name}.{key}", encoding, ())
+        if len(found) > 1 and len(source.places) == 1 and is_divided(place):
+            return found  # a DatasetDict, which divides itself
         if len(found) > 1:
+            shown = place if isinstance(place, Path) else f"{request.name}.{key}"
             raise InputError(
-                f"{place}: contains several splits ({', '.join(found)}): set the folder as 'data', "
-                f"or one of its files as '{key}'"
+                f"{shown}: contains several splits ({', '.join(found)}): set the "
+                f"{'folder' if isinstance(place, Path) else 'whole'} as 'data', or one of its "
+                f"{'files' if isinstance(place, Path) else 'splits'} as '{key}'"
             )
         tables[key] = next(iter(found.values()))
     return tables if source.entry is None else only_rows(tables, source.entry.only)
