@@ -44,6 +44,8 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--rows", type=int, default=300)
     parser.add_argument("--epochs", type=int, default=4)
+    parser.add_argument("--arms", nargs="*", default=list(ARMS))
+    parser.add_argument("--max-length", type=int, default=128)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--speed", action="store_true")
     chosen = parser.parse_args()
@@ -55,13 +57,13 @@ def main() -> None:
     results = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
     known = {(r["arm"], r["seed"]) for r in results}
     for seed in range(chosen.seeds):
-        for arm in ARMS:
+        for arm in chosen.arms:
             if (arm, seed) not in known:
                 results.append(one_run(arm, seed, chosen))
                 with out.open("a") as file:
                     file.write(json.dumps(results[-1]) + "\n")
                 print(json.dumps(results[-1]), flush=True)
-    for arm in ARMS:
+    for arm in chosen.arms:
         of_arm = [r for r in results if r["arm"] == arm]
         scores = [f"{statistics.mean(r['scores'][t] for r in of_arm):.3f}" for t in TASKS]
         print(f"| {arm} | {of_arm[0]['trainable']:,} | " + " | ".join(scores) + " |")
@@ -80,13 +82,13 @@ def one_run(arm: str, seed: int, chosen: argparse.Namespace) -> dict[str, Any]:
         "builtin:minilm",
         tasks,
         architecture=architecture,
+        max_length=chosen.max_length,
         seed=seed,
     )
     rates = {"lora": faster * RATE} if "lora" in architecture else {}
     began = time.perf_counter()
-    bm.fit(
-        model, tasks, epochs=chosen.epochs, seed=seed, keep="last", rates=rates, precision="float32"
-    )
+    options: dict[str, Any] = {"keep": "last", "evaluate_every": 10**6, "precision": "float32"}
+    bm.fit(model, tasks, epochs=chosen.epochs, seed=seed, rates=rates, **options)
     seconds = time.perf_counter() - began
     found = bm.evaluate(model, tasks, precision="float32")
     return {

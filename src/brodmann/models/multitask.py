@@ -26,12 +26,7 @@ from brodmann.models.derived import head_for_new_task, merged_model, model_for_t
 from brodmann.models.encoders import ARCHITECTURES, Architecture, check_architecture
 from brodmann.models.encoders.task_context import checkpoint_contexts
 from brodmann.models.heads.trained_gates import gates_for, through
-from brodmann.models.model_settings import (
-    USUAL_HEAD,
-    USUAL_START,
-    Blueprint,
-    ModelSettings,
-)
+from brodmann.models.model_settings import USUAL_HEAD, USUAL_START, Blueprint, ModelSettings
 from brodmann.models.pooling import resolve_pooling
 from brodmann.models.saving import (
     FORMAT,

@@ -2,8 +2,8 @@
 
 Every model has `backbone` (the pretrained network) and `heads` (output heads), some have `gates`,
 and an architecture names its own parts: `PARTS` maps how parameter names start to parts (`*`
-stands for anything), and `RATES` says how much faster than the rest a part should learn. Parts that start at zero or at
-random need larger steps than pretrained ones.
+stands for anything), and `RATES` says how much faster than the rest a part should learn. Parts that
+start at zero or at random need larger steps than pretrained ones.
 """
 
 from collections.abc import Mapping

@@ -14,8 +14,8 @@ from torch import nn
 import brodmann as bm
 from brodmann.data.batches import Batch, make_batch
 from brodmann.models.controls import rotations
-from brodmann.models.encoders import ARCHITECTURES
 from brodmann.models.derived import plain_backbone
+from brodmann.models.encoders import ARCHITECTURES
 from brodmann.models.encoders.task_context import exchanged_tasks
 
 every_architecture = pytest.mark.parametrize("name", ARCHITECTURES)

@@ -34,9 +34,10 @@ def query_value_maps(model: Any) -> list[str]:
                     torch.inference_mode(False),
                     untouched(model),
                     watcher.hooks(),
+                    _Softmax(watcher) if traced else watcher.interface(),
+                    torch.enable_grad(),
                 ):
-                    with _Softmax(watcher) if traced else watcher.interface(), torch.enable_grad():
-                        model(**inputs)
+                    model(**inputs)
             except Exception as error:  # models raise whatever they like about inputs
                 failure = failure or error
             else:
