@@ -80,7 +80,7 @@ def of_tensorboard(folder: Path) -> tuple[set[int], dict[str, Any]]:
         found = EventAccumulator(str(file)).Reload()
         for tag in found.Tags()["scalars"]:
             steps |= {entry.step for entry in found.Scalars(tag)}
-    (hparams,) = (folder / "brodmann").rglob("hparams.yml")
+    hparams = max((folder / "brodmann").rglob("hparams.yml"))  # one per start
     lines = hparams.read_text(encoding="utf-8").splitlines()
     return steps - {0}, dict(line.split(": ", 1) for line in lines)
 
