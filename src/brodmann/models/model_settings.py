@@ -101,7 +101,8 @@ class ModelSettings(Settings):
             return self
         if self.parameters:
             raise ValueError("lora and parameters: both are parameters of one architecture")
-        if self.architecture not in ("shared", lora.architecture):
+        usual = type(self).model_fields["architecture"].default
+        if self.architecture not in (usual, lora.architecture):
             raise ValueError(
                 f"architecture = '{self.architecture}' cannot be combined with lora: leave one out"
             )
