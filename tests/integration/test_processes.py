@@ -63,7 +63,12 @@ def test_ctrl_c_saves_and_the_same_command_goes_on(tmp_path: Path, command: Comm
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("sampling", "architecture"),
-    [("sqrt", "shared"), ("proportional", "hmnet"), ("uncertainty", "ca_mtl")],
+    [
+        ("sqrt", "shared"),
+        ("proportional", "hmnet"),
+        ("uncertainty", "ca_mtl"),
+        ("uncertainty", "task_lora"),
+    ],
 )
 def test_two_processes_match_one_with_the_doubled_batch(
     tmp_path: Path, command: Command, sampling: str, architecture: str

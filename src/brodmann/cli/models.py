@@ -56,12 +56,12 @@ def export(
     task: Annotated[str, typer.Option(help="the task to export", show_default=False)],
     forms: Annotated[
         list[str] | None,
-        typer.Option("--to", metavar="FORM", help="transformers (default) or onnx"),
+        typer.Option("--to", metavar="FORM", help="transformers (default), onnx or peft"),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="folder to write")] = None,
     zeroed: Annotated[bool, typer.Option(help="fill removed heads with zeros")] = False,
 ) -> None:
-    """Export one task as an ordinary transformers checkpoint or as ONNX.
+    """Export one task as an ordinary transformers checkpoint, as ONNX or as a peft adapter.
 
     Example: brodmann export runs/demo --task sentiment --to onnx
     """

@@ -22,6 +22,37 @@ from brodmann.models.task_heads import (
 )
 
 
+def plain_backbone(model: Any, task: str) -> Any:
+    """One transformers model that gives a task what its encoder gives it: its own, or merged."""
+    if model.architecture.merges:
+        return model.encoder.merged(task)
+    return model.encoder.backbone_of(task)
+
+
+def merged_model(model: Any) -> Any:
+    """A plain model with the same answers: one encoder, or one per task if they had adapters.
+
+    A model without adapters is returned as it is.
+    """
+    if not model.architecture.merges:
+        return model
+    one = model.architecture.one_pass
+    settings = replace(
+        model.settings, architecture="shared" if one else "single", parameters={}, freeze=0.0
+    )
+    specs = list(model.specs.values())
+    first = plain_backbone(model, specs[0].name)
+    backbone = backbones.Backbone(model.settings.backbone, first, model.tokenizer)
+    new = type(model)(backbone, specs, settings)
+    for spec in specs:
+        state = (first if one else plain_backbone(model, spec.name)).state_dict()
+        new.encoder.backbone_of(spec.name).load_state_dict(state)
+    new.heads.load_state_dict(model.heads.state_dict())
+    if model.gates is not None and new.gates is not None:
+        new.gates.load_state_dict(model.gates.state_dict())
+    return new.to(model.device).train(model.training)
+
+
 def model_for_tasks(
     model: Any,
     tasks: Sequence[Task | TaskSpec],
@@ -30,19 +61,21 @@ def model_for_tasks(
     seed: int,
 ) -> Any:
     """A new model for other tasks around a copy of this one's encoder."""
-    known = model.architecture.is_shared if encoder_of is None else model.architecture.plain
+    able = model.architecture
+    known = able.serves_others if encoder_of is None else able.stands_alone
     if not known:
         raise InputError(
             f"architecture '{model.settings.architecture}': its encoder knows the tasks it was "
             "trained on, so it cannot be used for others: train with "
-            f"{names_with('is_shared')}, or give the model new tasks (`brodmann adapt`; for "
+            f"{names_with('serves_others')}, or give the model new tasks (`brodmann adapt`; for "
             "shares of their data set [adapt] shares)"
         )
     whose = next(iter(model.specs)) if encoder_of is None else model.spec(encoder_of).name
-    bare = copy.deepcopy(model.encoder.backbone_of(whose))
+    bare = copy.deepcopy(plain_backbone(model, whose))
     settings = replace(
         model.settings,
         architecture="shared",
+        parameters={},
         max_length=max_length or model.settings.max_length,
         freeze=0.0,
         seed=seed,

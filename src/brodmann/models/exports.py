@@ -21,6 +21,7 @@ from brodmann.errors import InputError
 from brodmann.files import whole_folder, write_json
 from brodmann.models.backbone.anatomy import REMOVED, removed_heads
 from brodmann.models.backbone.load import quiet
+from brodmann.models.derived import plain_backbone
 from brodmann.models.encoders import names_with
 from brodmann.models.heads.trained_gates import folded
 from brodmann.models.saving import system_errors
@@ -39,10 +40,10 @@ OUTPUTS = {  # outputs of the graph, by the form of the task's head
 
 def _check_plain(model: Any) -> None:
     """Raise InputError for conditioned encoders: a model of one task cannot hold their modules."""
-    if not model.architecture.plain:
+    if not model.architecture.stands_alone:
         raise InputError(
             f"architecture '{model.settings.architecture}' adds modules that transformers' own "
-            f"classes cannot hold: export works for {names_with('plain')}"
+            f"classes cannot hold: export works for {names_with('stands_alone')}"
         )
 
 
@@ -60,7 +61,7 @@ def stock_model(model: Any, task: str, *, zeroed: bool = False) -> Any:
             f"task '{task}': transformers has no {model.config.model_type} class for {spec.kind}: "
             "export it --to onnx"
         )
-    encoder = folded(model.encoder.backbone_of(task), model.gates)
+    encoder = folded(plain_backbone(model, task), model.gates)
     if removed_heads(encoder.config):
         if not zeroed:
             raise InputError(
@@ -163,8 +164,8 @@ def export_transformers(model: Any, task: str, folder: Path, *, zeroed: bool = F
     With `truncation=True` its tokenizer cuts texts where the model itself does.
     """
     stock = stock_model(model, task, zeroed=zeroed)
-    tokenizer = _own_tokenizer(model)
-    _refuse_foreign(folder)
+    tokenizer = own_tokenizer(model)
+    refuse_foreign(folder)
     with whole_folder(folder) as temporary, quiet():
         _pad_with_a_token_of_its_own(stock, tokenizer)
         with system_errors():
@@ -172,7 +173,7 @@ def export_transformers(model: Any, task: str, folder: Path, *, zeroed: bool = F
             tokenizer.save_pretrained(temporary)
 
 
-def _own_tokenizer(model: Any) -> Any:
+def own_tokenizer(model: Any) -> Any:
     """A copy of the tokenizer that knows the model's maximal length."""
     tokenizer = copy.deepcopy(model.tokenizer)
     tokenizer.model_max_length = model.settings.max_length
@@ -196,7 +197,7 @@ def _pad_with_a_token_of_its_own(stock: Any, tokenizer: Any) -> None:
     stock.config.pad_token_id = tokenizer.pad_token_id
 
 
-def _refuse_foreign(folder: Path) -> None:
+def refuse_foreign(folder: Path) -> None:
     if folder.is_dir() and any(folder.iterdir()):
         raise InputError(f"{folder}: is not empty: name a new folder")
 
@@ -207,7 +208,7 @@ class _TaskAlone(nn.Module):
     def __init__(self, model: Any, task: str) -> None:
         super().__init__()
         _check_plain(model)
-        self.encoder = folded(model.encoder.backbone_of(task), model.gates)
+        self.encoder = folded(plain_backbone(model, task), model.gates)
         self.head = model.head_of(task)
         spec = model.spec(task)
         self.scale = spec.target_scale if spec.kind == "regression" else 1.0
@@ -235,14 +236,14 @@ def export_onnx(model: Any, task: str, folder: Path) -> float:
         import onnxscript  # noqa: F401
     except ImportError:
         raise InputError(f"export --to onnx needs more packages: {ONNX_INSTALL}") from None
-    _refuse_foreign(folder)
+    refuse_foreign(folder)
     alone = _TaskAlone(model, task).eval()
     examples = [_example_inputs(model, rows, length) for rows, length in ((2, 12), (3, 19))]
     axes = {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}
     with whole_folder(folder) as temporary, torch.no_grad(), _quiet_exporter():
         with system_errors():
-            _own_tokenizer(model).save_pretrained(temporary)
-        write_json(temporary / "brodmann.json", _answer_key(model, task, list(examples[0])))
+            own_tokenizer(model).save_pretrained(temporary)
+        write_json(temporary / "brodmann.json", answer_key(model, task, list(examples[0])))
         config = copy.deepcopy(alone.encoder.config)
         _describe(config, model.spec(task))
         config.save_pretrained(temporary)
@@ -278,7 +279,7 @@ def export_onnx(model: Any, task: str, folder: Path) -> float:
     return furthest
 
 
-def _answer_key(model: Any, task: str, inputs: list[str]) -> dict[str, Any]:
+def answer_key(model: Any, task: str, inputs: list[str]) -> dict[str, Any]:
     """The meaning of the graph's outputs."""
     spec = model.spec(task)
     return {

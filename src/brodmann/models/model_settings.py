@@ -7,12 +7,13 @@ Imports no torch, so that configurations load fast.
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from brodmann.data.schema import Settings, Share
+from brodmann.data.schema import PositiveFloat, PositiveInt, Settings, Share
 
 SHORTEST = 8  # tokens: the special ones and a few words
 EVALUATION_BATCH = 64  # default number of items per batch where nothing is trained
+AUTO_TARGETS = "auto"
 DEVICES = r"auto|cpu|mps|(cuda|xpu)(:\d+)?"  # pattern of their names
 OWN = "own"  # a resolved pooling: that of the family's own head
 
@@ -34,6 +35,26 @@ USUAL_START: Start = "random"
 USUAL_HEAD: NewHead = "new"
 
 
+class LoraSettings(Settings):
+    """[model] lora: train low-rank updates of a frozen backbone."""
+
+    r: PositiveInt = Field(default=8, description="rank of the update of each projection")
+    alpha: PositiveFloat = Field(default=16.0, description="the update is scaled by alpha / r")
+    dropout: Annotated[float, Field(ge=0, lt=1)] = Field(
+        default=0.0, description="dropout of what the adapter reads"
+    )
+    targets: Literal["auto"] | Annotated[list[str], Field(min_length=1)] = Field(
+        default="auto", description="names of linear maps; auto: those of queries and values"
+    )
+    per: Literal["all", "task"] = Field(
+        default="all", description="one adapter for all tasks, or one per task"
+    )
+
+    @property
+    def architecture(self) -> str:
+        return "lora" if self.per == "all" else "task_lora"
+
+
 class ModelSettings(Settings):
     """[model]"""
 
@@ -43,6 +64,9 @@ class ModelSettings(Settings):
     architecture: str = Field(default="shared", description="how tasks share the encoder")
     parameters: dict[str, Any] = Field(
         default_factory=dict, description="parameters of the architecture"
+    )
+    lora: LoraSettings | None = Field(
+        default=None, description="short for the architectures lora and task_lora"
     )
     freeze: Literal["encoder"] | Share = Field(
         default=0.0,
@@ -68,6 +92,26 @@ class ModelSettings(Settings):
         default=None, description="trained gates, or a mask, on attention heads"
     )
     pooling: Pooling = Field(default="auto", description="the vector that represents a text")
+
+    @model_validator(mode="after")
+    def _resolve_lora(self) -> Self:
+        """Write `lora` as an architecture with parameters, which is all that others read."""
+        lora = self.lora
+        if lora is None:
+            return self
+        if self.parameters:
+            raise ValueError("lora and parameters: both are parameters of one architecture")
+        usual = type(self).model_fields["architecture"].default
+        if self.architecture not in (usual, lora.architecture):
+            raise ValueError(
+                f"architecture = '{self.architecture}' cannot be combined with lora: leave one out"
+            )
+        given = lora.model_dump(exclude={"per"}, exclude_unset=True)
+        resolved = {"lora": None, "architecture": lora.architecture, "parameters": given}
+        vars(self).update(resolved)  # the settings are frozen for everyone else
+        self.model_fields_set.difference_update({"lora"})
+        self.model_fields_set.update({"architecture", "parameters"})
+        return self
 
 
 @dataclass

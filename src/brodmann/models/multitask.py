@@ -22,16 +22,11 @@ from brodmann.models.backbone import load as backbones
 from brodmann.models.backbone.anatomy import AroundBackbones, bare_models
 from brodmann.models.backbone.checkpointing import enable_checkpointing
 from brodmann.models.backbone.devices import choose_device
-from brodmann.models.derived import head_for_new_task, model_for_tasks
+from brodmann.models.derived import head_for_new_task, merged_model, model_for_tasks
 from brodmann.models.encoders import ARCHITECTURES, Architecture, check_architecture
 from brodmann.models.encoders.task_context import checkpoint_contexts
 from brodmann.models.heads.trained_gates import gates_for, through
-from brodmann.models.model_settings import (
-    USUAL_HEAD,
-    USUAL_START,
-    Blueprint,
-    ModelSettings,
-)
+from brodmann.models.model_settings import USUAL_HEAD, USUAL_START, Blueprint, ModelSettings
 from brodmann.models.pooling import resolve_pooling
 from brodmann.models.saving import (
     FORMAT,
@@ -98,6 +93,7 @@ class MultiTaskModel(AroundBackbones):
         *,
         architecture: str = USUAL.architecture,
         parameters: Mapping[str, Any] | None = None,
+        lora: Mapping[str, Any] | None = None,
         freeze: float | str = USUAL.freeze,
         max_length: int = USUAL.max_length,
         stride: int = USUAL.stride,
@@ -135,6 +131,7 @@ class MultiTaskModel(AroundBackbones):
             "backbone": str(name),
             "architecture": architecture,
             "parameters": dict(parameters or {}),
+            "lora": lora,
             "freeze": freeze,
             "max_length": max_length,
             "stride": stride,
@@ -167,6 +164,11 @@ class MultiTaskModel(AroundBackbones):
         `encoder_of` names the task whose encoder to copy if every task has its own (`single`).
         """
         new: MultiTaskModel = model_for_tasks(self, tasks, encoder_of, max_length, seed)
+        return new
+
+    def merged(self) -> "MultiTaskModel":
+        """The same model without LoRA adapters: one encoder, or one per task (`task_lora`)."""
+        new: MultiTaskModel = merged_model(self)
         return new
 
     def switch_off(self, heads: Iterable[Head]) -> None:

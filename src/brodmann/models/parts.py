@@ -1,12 +1,13 @@
 """The named parts of a model, each of which may have its own learning rate.
 
 Every model has `backbone` (the pretrained network) and `heads` (output heads), some have `gates`,
-and an architecture names its own parts: `PARTS` maps prefixes of parameter names to parts, and
-`RATES` says how much faster than the rest a part should learn. Parts that start at zero or at
-random need larger steps than pretrained ones.
+and an architecture names its own parts: `PARTS` maps how parameter names start to parts (`*`
+stands for anything), and `RATES` says how much faster than the rest a part should learn. Parts that
+start at zero or at random need larger steps than pretrained ones.
 """
 
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from typing import Any
 
 from torch import nn
@@ -29,7 +30,7 @@ def _part(name: str, own: Mapping[str, str]) -> str:
     top, _, rest = name.partition(".")
     if top != "encoder":
         return top  # heads, gates
-    return next((part for prefix, part in own.items() if rest.startswith(prefix)), "backbone")
+    return next((part for start, part in own.items() if fnmatchcase(rest, f"{start}*")), "backbone")
 
 
 def rates_of(

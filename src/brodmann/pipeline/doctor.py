@@ -14,6 +14,7 @@ CORE = ("torch", "transformers", "tokenizers", "accelerate", "datasets", "safete
 EXTRAS = {
     "onnxruntime": "export --to onnx",
     "pandas": "tables",
+    "peft": "LoRA",
     "tensorboard": "tracking",
     "wandb": "tracking",
 }

@@ -8,7 +8,7 @@ from brodmann.errors import InputError, did_you_mean
 if TYPE_CHECKING:
     from brodmann.models.multitask import MultiTaskModel
 
-FORMS = ("transformers", "onnx")
+FORMS = ("transformers", "onnx", "peft")
 
 
 def export(
@@ -21,6 +21,7 @@ def export(
     """
     from brodmann.models.exports import export_onnx, export_transformers
     from brodmann.models.multitask import MultiTaskModel
+    from brodmann.models.peft_export import export_peft
 
     if form not in FORMS:
         raise InputError(
@@ -28,6 +29,8 @@ def export(
         )
     if zeroed and form == "onnx":
         raise InputError("--zeroed needs --to transformers: ONNX stores removed heads as they are")
+    if zeroed and form == "peft":
+        raise InputError("--zeroed needs --to transformers: an adapter holds no heads")
     if isinstance(source, Path):
         # On the CPU: the files are the same anywhere.
         model = MultiTaskModel.from_pretrained(source, device="cpu")
@@ -40,5 +43,8 @@ def export(
     folder = out
     if form == "onnx":
         return folder, export_onnx(model, task, folder)
+    if form == "peft":
+        export_peft(model, task, folder)
+        return folder, None
     export_transformers(model, task, folder, zeroed=zeroed)
     return folder, None

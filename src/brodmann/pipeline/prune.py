@@ -53,7 +53,7 @@ def prune(
         )
         scores = map_in(folder, config, tasks, report_all_but_the_map)
     full = MultiTaskModel.from_pretrained(folder / "model", device=config.device)
-    small = MultiTaskModel.from_pretrained(folder / "model", device=config.device)
+    small = MultiTaskModel.from_pretrained(folder / "model", device=config.device).merged()
     heads = chosen_heads(
         scores, alpha, order, task, group=group_size(small.bare_models()[0]), seed=config.seed
     )

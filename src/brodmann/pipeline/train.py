@@ -46,7 +46,7 @@ def check_methods(config: Config, command: str = "run") -> None:
     from brodmann.models.backbone.devices import choose_device
     from brodmann.models.encoders import check_architecture
     from brodmann.training.methods.iat import check_trained_heads
-    from brodmann.training.processes import check_trackers
+    from brodmann.training.trackers import check_trackers
 
     for section in OTHER_COMMANDS:
         if getattr(config, section) is not None and section != command:

@@ -46,6 +46,7 @@ def distill(
     source = teacher_folder(section.teacher, [task.name for task in tasks], config.seed)
     teacher = trained_model(source, config.device)
     _check_model(config, teacher)
+    teacher = teacher.merged()
     _check_teacher(source, teacher, tasks)
     _check_asked(config, section, teacher)
     check_folder(config, tasks)

@@ -8,15 +8,15 @@ from typing import Any
 from brodmann.data.encoding import Encoded
 from brodmann.data.tasks import Task
 from brodmann.models.multitask import MultiTaskModel
-from brodmann.training import processes
 from brodmann.training.checkpoints.keeper import Keeper
 from brodmann.training.checkpoints.progress import Progress
 from brodmann.training.events import Report
 from brodmann.training.loop import Loop
 from brodmann.training.methods import Method
-from brodmann.training.run_facts import fingerprint
+from brodmann.training.run_facts import fingerprint, tracked_settings
 from brodmann.training.settings import checked_options
 from brodmann.training.stopping import StopSignals
+from brodmann.training.trackers import tracking
 
 
 def fit(
@@ -68,7 +68,7 @@ def fit(
     run.branch_from = None if branch_from is None else Path(branch_from)
     with (
         StopSignals() as signals,
-        processes.tracking(trackers, str(folder or "."), run.options.model_dump()) as log,
+        tracking(trackers, folder, tracked_settings(run), main=run.rank == 0) as log,
     ):
         run.train(keeper, signals, chosen.checkpoint_every, log)
     return run.progress

@@ -2,7 +2,6 @@
 
 import contextlib
 import importlib
-import importlib.util
 import os
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -10,10 +9,8 @@ from typing import Any
 import torch
 from torch import distributed
 
-from brodmann.errors import InputError, did_you_mean
+from brodmann.errors import InputError
 from brodmann.models.backbone.devices import choose_device
-
-TRACKERS = {"tensorboard": "tensorboard", "wandb": "wandb"}  # name → the package that it needs
 
 
 def accelerator(device: torch.device) -> Any:
@@ -97,31 +94,3 @@ def everyones(state: Any, world: int) -> list[Any]:
     gathered: list[Any] = [None] * world
     distributed.all_gather_object(gathered, state)
     return gathered
-
-
-def check_trackers(trackers: Sequence[str]) -> None:
-    for name in trackers:
-        if name not in TRACKERS:
-            raise InputError(f"unknown tracker '{name}'{did_you_mean(name, TRACKERS)}")
-        if importlib.util.find_spec(TRACKERS[name]) is None:
-            raise InputError(f"tracker '{name}' is not installed: pip install {TRACKERS[name]}")
-
-
-@contextlib.contextmanager
-def tracking(trackers: Sequence[str], folder: str, settings: dict[str, Any]) -> Iterator[Any]:
-    """Yield a function `log(values, step)` that writes to the requested trackers, if any."""
-    if not trackers:
-        yield lambda values, step: None
-        return
-    from accelerate import Accelerator
-
-    check_trackers(trackers)
-    logger = Accelerator(
-        cpu=not torch.cuda.is_available(), log_with=list(trackers), project_dir=folder
-    )
-    plain = {k: v for k, v in settings.items() if isinstance(v, int | float | str | bool)}
-    logger.init_trackers("brodmann", config=plain)
-    try:
-        yield lambda values, step: logger.log(values, step=step)
-    finally:
-        logger.end_training()

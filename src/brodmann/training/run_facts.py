@@ -50,3 +50,17 @@ def start_facts(loop: Any) -> dict[str, Any]:
             for task in loop.tasks
         },
     }
+
+
+def tracked_settings(loop: Any) -> dict[str, Any]:
+    """What trackers store as the settings of a run: of training, of the model, and its tasks."""
+    model = loop.model.settings
+    return {
+        **loop.options.model_dump(exclude_none=True),
+        "backbone": model.backbone,
+        "architecture": model.architecture,
+        "parameters": model.parameters,
+        "freeze": model.freeze,
+        "max_length": model.max_length,
+        "tasks": [task.name for task in loop.tasks],
+    }

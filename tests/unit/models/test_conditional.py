@@ -337,7 +337,7 @@ def test_saved_and_loaded_it_answers_the_same(
     model.save_pretrained(tmp_path / "model")
     again = bm.MultiTaskModel.from_pretrained(tmp_path / "model")
     assert again.predict(two_tasks[0].name, texts) == expected
-    with pytest.raises(bm.InputError, match="export works for 'shared' or 'single'"):
+    with pytest.raises(bm.InputError, match="export works for 'shared', 'single', 'lora' or"):
         stock_model(model, two_tasks[0].name)
 
 

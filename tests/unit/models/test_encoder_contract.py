@@ -1,5 +1,6 @@
 """What every architecture promises: `Encoder`, and the capabilities stated in `ARCHITECTURES`."""
 
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from torch import nn
 import brodmann as bm
 from brodmann.data.batches import Batch, make_batch
 from brodmann.models.controls import rotations
+from brodmann.models.derived import plain_backbone
 from brodmann.models.encoders import ARCHITECTURES
 from brodmann.models.encoders.task_context import exchanged_tasks
 
@@ -88,7 +90,7 @@ def test_a_new_task_leaves_the_others_as_they_are(name: str, tasks: list[Any]) -
 def test_parts_and_rates_name_what_is_there(name: str, tasks: list[Any]) -> None:
     encoder = build(name, tasks).encoder
     names = [key for key, _ in encoder.named_parameters()]
-    used = {next((p for p in encoder.PARTS if key.startswith(p)), None) for key in names}
+    used = {next((p for p in encoder.PARTS if fnmatchcase(key, f"{p}*")), None) for key in names}
     assert set(encoder.PARTS) - used <= {"embedding.", "poolers."}  # some variants lack them
     assert set(encoder.RATES) <= set(encoder.PARTS.values())
 
@@ -126,8 +128,26 @@ def test_capabilities_are_true(name: str, tasks: list[Any]) -> None:
             with exchanged_tasks(rotations([t.name for t in tasks])[0]):
                 assert not torch.equal(states(tasks[0].name), first)
     fresh = bm.MultiTaskModel.from_pretrained("builtin:tiny", tasks, architecture=name)
-    attention = [p for n, p in fresh.encoder.named_parameters() if "attention.self" in n]
-    assert any(p.requires_grad for p in attention) == architecture.trains_heads
+    trained = [n for n, p in fresh.encoder.named_parameters() if p.requires_grad]
+    heads = [n for n in trained if "attention.self" in n and ".lora_" not in n]
+    assert bool(heads) == architecture.trains_heads
+
+
+@pytest.mark.parametrize("name", [n for n, one in ARCHITECTURES.items() if one.stands_alone])
+def test_a_plain_backbone_gives_a_task_the_same(name: str, tasks: list[Any]) -> None:
+    model = build(name, tasks)
+    for task in tasks[:2]:
+        batch = batch_of(model, [task])
+        bare = plain_backbone(model, task.name)
+        assert type(bare) is type(model.encoder.backbone_of(task.name))
+        assert not any(".lora_" in key or ".base_layer" in key for key in bare.state_dict())
+        with torch.no_grad():
+            torch.testing.assert_close(
+                bare(**batch.inputs).last_hidden_state,
+                model.states(batch.inputs, batch.parts)[0].last_hidden_state,
+                atol=1e-4,
+                rtol=1e-4,
+            )
 
 
 @every_architecture

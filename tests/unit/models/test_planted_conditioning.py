@@ -19,6 +19,7 @@ LEARNT = {  # what each architecture is built and trained with
     "pals": {"parameters": {"size": 16}},
     "adapters": {"parameters": {"size": 16}},
     "hmnet": {"parameters": {}},
+    "task_lora": {"parameters": {}},
     "skillnet": {
         "parameters": {
             "skills": {
@@ -68,7 +69,7 @@ def trained(
         **options,
     )
     if epochs is None:
-        epochs = 16 if architecture == "adapters" else 8  # its backbone stays as it is
+        epochs = 16 if architecture in ("adapters", "task_lora") else 8  # a frozen backbone
     bm.fit(model, tasks, epochs=epochs, batch_size=16, learning_rate=2e-3, keep="last")
     scores = {name: result.scores["accuracy"] for name, result in bm.evaluate(model, tasks).items()}
     return model, scores

@@ -13,6 +13,7 @@ from brodmann.data.description import TaskDescription
 from brodmann.data.loading import load_tasks
 from brodmann.models.backbone.load import load_backbone
 from brodmann.models.backbone.sizes import KNOWN, Shape, encoder_counts
+from brodmann.models.encoders import ARCHITECTURES
 from brodmann.models.multitask import MultiTaskModel
 from brodmann.papers.paper_plans import estimate_recipes, recipes_named
 from brodmann.papers.recipes import find, recipes
@@ -38,9 +39,7 @@ def test_operations_of_a_forward_pass_are_those_that_torch_counts() -> None:
     assert counter.get_total_flops() == pytest.approx(ours + pooler, rel=1e-6)
 
 
-@pytest.mark.parametrize(
-    "architecture", ["shared", "single", "ca_mtl", "pals", "adapters", "hmnet", "skillnet"]
-)
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_parameters_are_those_of_the_built_model(architecture: str) -> None:
     parameters = {"pals": {"size": 16}, "adapters": {"size": 8}}.get(architecture, {})
     limit = {"train": 8, "validation": 4, "test": 4}

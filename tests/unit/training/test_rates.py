@@ -17,6 +17,8 @@ EXPECTED = {
     "adapters": {"backbone", "heads", "adapters"},
     "hmnet": {"backbone", "heads", "cluster_layers", "task_layers"},
     "skillnet": {"backbone", "heads", "skills"},
+    "lora": {"heads", "lora"},
+    "task_lora": {"heads", "lora"},
 }
 
 

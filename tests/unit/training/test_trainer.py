@@ -252,25 +252,6 @@ def test_wrong_options_are_named() -> None:
         assert str(caught.value).startswith(message)
 
 
-def test_a_tracker_writes_and_a_missing_one_is_named(
-    tasks_of_every_kind: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import importlib.util
-
-    model = build(tasks_of_every_kind)
-    options: Any = {"max_steps": 2, "batch_size": 4, "folder": tmp_path}
-    bm.fit(model, tasks_of_every_kind, trackers=["tensorboard"], **options)
-    assert list(tmp_path.rglob("events.out.tfevents*"))
-    with pytest.raises(bm.InputError, match=r"^unknown tracker 'tensorbord'; did you mean 'tensor"):
-        bm.fit(model, tasks_of_every_kind, trackers=["tensorbord"], max_steps=1)
-    find = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda n: None if n == "wandb" else find(n))
-    with pytest.raises(
-        bm.InputError, match=r"^tracker 'wandb' is not installed: pip install wandb$"
-    ):
-        bm.fit(model, tasks_of_every_kind, trackers=["wandb"], max_steps=1)
-
-
 def test_a_full_disk_is_said_before_training(
     tasks_of_every_kind: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

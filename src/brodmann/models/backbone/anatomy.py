@@ -132,12 +132,18 @@ def _fits(model: Any, known: Anatomy) -> bool:
     emptied = {one.path for one in known.attentions if not kept[one.layers[0]]}
     try:
         return all(
-            type(model.get_submodule(path)).__name__ == name
+            type(unadapted(model.get_submodule(path))).__name__ == name
             for path, name in known.classes.items()
             if not any(path == gone or path.startswith(f"{gone}.") for gone in emptied)
         )
     except AttributeError:
         return False
+
+
+def unadapted(module: nn.Module) -> nn.Module:
+    """The pretrained module inside one that peft put in its place."""
+    inner = getattr(module, "base_layer", None)
+    return inner if isinstance(inner, nn.Module) else module
 
 
 def layers_of(model: Any) -> list[nn.Module]:

@@ -194,9 +194,12 @@ def set_dropout(config: Any, dropout: float | None) -> None:
 
 
 def freeze(model: Any, share: float | str) -> None:
-    """Freeze all of it (`"encoder"`), or the embeddings and the lowest `share` of the layers."""
+    """Freeze all of it (`"encoder"`), or the embeddings and the lowest `share` of the layers.
+
+    Adapters that peft added inside are not pretrained, and stay trainable.
+    """
     if share == "encoder":
-        model.requires_grad_(False)
+        _freeze_pretrained(model)
         return
     if not share:
         return
@@ -204,7 +207,13 @@ def freeze(model: Any, share: float | str) -> None:
     count = share_of(float(share), len(layers))
     embeddings = [model.get_submodule(path) for path in anatomy_of(model).embeddings]
     for module in [*embeddings, *layers[:count]]:
-        module.requires_grad_(False)
+        _freeze_pretrained(module)
+
+
+def _freeze_pretrained(module: Any) -> None:
+    for name, parameter in module.named_parameters():
+        if ".lora_" not in name:
+            parameter.requires_grad_(False)
 
 
 def _minilm_folder() -> Path:

@@ -59,8 +59,8 @@ class Seen:
 def watch_pass(model: Any, inputs: dict[str, Any]) -> Seen:
     """Run `model(**inputs)` once and report every call of attention; leave the model unchanged."""
     for traced in (False, True):
-        watcher = _Watcher(model)
-        with _untouched(model), watcher.hooks():
+        watcher = Watcher(model)
+        with untouched(model), watcher.hooks():
             seeing = TracedAttention(watcher) if traced else watcher.interface()
             with seeing, torch.enable_grad():
                 model(**inputs)
@@ -70,7 +70,7 @@ def watch_pass(model: Any, inputs: dict[str, Any]) -> Seen:
 
 
 @contextlib.contextmanager
-def _untouched(model: Any) -> Iterator[None]:
+def untouched(model: Any) -> Iterator[None]:
     """Eval mode, no hooks, and no random number taken; everything is put back afterwards."""
     training = [module for module in model.modules() if module.training]
     frozen = [p for p in model.parameters() if not p.requires_grad and p.is_floating_point()]
@@ -110,7 +110,7 @@ def without_hooks(
             setattr(module, name, before)
 
 
-class _Watcher:
+class Watcher:
     """Follows one pass: the leaves since the last attention, and results on their way to W^O."""
 
     def __init__(self, model: Any) -> None:

@@ -165,6 +165,11 @@ def check_removable(model: Any, heads: list[Head]) -> None:
     """Raise InputError if these heads of a bare model cannot be removed."""
     found = anatomy_of(model)
     name = type(model).__name__
+    if any(".lora_" in path for path, _ in model.named_parameters()):
+        raise InputError(
+            f"{name}: it has LoRA adapters, whose rows would stay: merge them first "
+            "(`model.merged()`), or use head_gates"
+        )
     if found.shares_layers:
         raise InputError(
             f"{name}: its layers share their weights, so a head of one layer "

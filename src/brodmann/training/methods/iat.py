@@ -52,11 +52,9 @@ def check_trained_heads(settings: IAT, architecture: str, freeze: float | str, g
     """Raise InputError if the model's settings leave no head that could move."""
     if settings.is_plain or settings.variant == "prune" or gates == "trained":
         return
-    if not ARCHITECTURES[architecture].trains_heads:
-        raise InputError(
-            f"specialize: the backbone of architecture '{architecture}' is frozen, so no head can "
-            f"be trained: use {names_with('trains_heads')}"
-        )
+    reason = ARCHITECTURES[architecture].heads_stay
+    if reason:
+        raise InputError(f"specialize: {reason}: use {names_with('trains_heads')}")
     if freeze in ("encoder", 1):
         raise InputError(FROZEN)
 
