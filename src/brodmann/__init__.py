@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from brodmann.verbs.using import prune as prune
     from brodmann.verbs.using import relate as relate
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _PUBLIC = {
     "Task": "brodmann.data.tasks",
