@@ -361,6 +361,7 @@ def test_a_second_upload_removes_what_the_model_no_longer_has(
     assert command("push", tmp_path / "run", "user/run")[0] == 0
     there = hub.repositories["user/run"]
     assert "head_map.png" in there.commits[there.branches["main"]]
+    assert bm.push(tmp_path / "run", "user/run", revision="again").endswith(there.branches["again"])
     code, out, _ = command("push", tmp_path / "run" / "model", "user/run")
     assert (code, out) == (
         0, f"uploaded to {hub.address}/user/run/commit/{there.branches['main']}\n"

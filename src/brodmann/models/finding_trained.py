@@ -35,9 +35,10 @@ def folder_of_trained(
     else:
         if tasks_given:
             return None
-        if folder.exists() or not is_repository(str(name)):
+        repo_id = name if isinstance(name, str) else name.as_posix()
+        if folder.exists() or not is_repository(repo_id):
             raise InputError(f"{name}: not a trained multi-task model: give the tasks to build one")
-        return download(str(name), revision, token)
+        return download(repo_id, revision, token)
     if tasks_given:
         raise InputError(f"{name}: a trained model already has its tasks: leave 'tasks' out")
     return found

@@ -16,6 +16,7 @@ def push(
     repo_id: str,
     *,
     private: bool = True,
+    token: str | bool | None = None,
     revision: str | None = None,
     message: str | None = None,
     licence: str | None = None,
@@ -26,7 +27,7 @@ def push(
     from brodmann.models.publishing import push as upload
     from brodmann.reporting.figures import plot
 
-    check_access(repo_id, None)
+    check_access(repo_id, token)
     model = MultiTaskModel.from_pretrained(source, device="cpu")
     heads = HeadScores.load(source / FILE) if (source / FILE).is_file() else None
     with tempfile.TemporaryDirectory() as scratch:
@@ -38,6 +39,7 @@ def push(
             repo_id,
             facts_of_run(source, heads, licence),
             private=private,
+            token=token,
             revision=revision,
             message=message,
             picture=picture if heads is not None else None,
