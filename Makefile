@@ -64,9 +64,22 @@ bench: $(STAMP)  ## speed as ratios in one run
 	$(BIN)/pip install --quiet --constraint constraints.txt captum
 	$(BIN)/python benchmarks/head_map.py
 
+# An environment of its own, with nothing but what the wheel declares.
+.PHONY: wheel-check
+wheel-check:  ## build wheel and sdist, install the wheel alone, and use it
+	rm -rf dist .venv-wheel
+	$(PYTHON) -m venv .venv-wheel
+	.venv-wheel/bin/pip install --quiet build twine
+	.venv-wheel/bin/python -m build --outdir dist .
+	.venv-wheel/bin/twine check --strict dist/*
+	rm -rf .venv-wheel
+	$(PYTHON) -m venv .venv-wheel
+	.venv-wheel/bin/pip install --quiet --constraint constraints.txt dist/*.whl
+	.venv-wheel/bin/python tools/try_wheel.py
+
 docs: $(STAMP)  ## the documentation as a site
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[docs]'
 	$(BIN)/mkdocs build --site-dir site
 
 clean:
-	rm -rf .venv runs dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-wheel runs dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis

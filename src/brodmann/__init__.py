@@ -52,9 +52,10 @@ if TYPE_CHECKING:
     from brodmann.verbs.using import export as export
     from brodmann.verbs.using import predict as predict
     from brodmann.verbs.using import prune as prune
+    from brodmann.verbs.using import push as push
     from brodmann.verbs.using import relate as relate
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _PUBLIC = {
     "Task": "brodmann.data.tasks",
@@ -94,6 +95,7 @@ _PUBLIC = {
     "predict": "brodmann.verbs.using",
     "export": "brodmann.verbs.using",
     "prune": "brodmann.verbs.using",
+    "push": "brodmann.verbs.using",
     "relate": "brodmann.verbs.using",
     "Run": "brodmann.verbs.outcomes",
     "Outcome": "brodmann.verbs.outcomes",

@@ -322,6 +322,8 @@ def damage_in(folder: Path, expected: Iterable[str]) -> tuple[str, str] | None:
         if name not in sums:
             return CHECKSUMS, f"does not list {name}"
     for name, stored in sums.items():
+        if Path(name).name != name:
+            return CHECKSUMS, f"lists {name!r}, which is not a file of this folder"
         try:
             if checksum(folder / name) != stored:
                 return name, "does not match its checksum"

@@ -1,4 +1,4 @@
-"""Commands that use a trained model: prune, export, predict, submit to a benchmark."""
+"""Commands that use a trained model: prune, export, push, predict, submit to a benchmark."""
 
 import io
 import json
@@ -18,6 +18,7 @@ from brodmann.cli.options import (
     check_model_folder,
     complain,
     loaded,
+    noted,
     view,
 )
 from brodmann.errors import InputError, visible
@@ -75,6 +76,41 @@ def export(
     print(f"wrote {folder}")
     if difference is not None:
         print(f"ONNX Runtime agrees with torch to {difference:.1g}")
+
+
+@app.command(rich_help_panel=USE)
+def push(
+    model: Annotated[Path, typer.Argument(help="run or model folder", show_default=False)],
+    repository: Annotated[
+        str, typer.Argument(metavar="USER/NAME", help="repository of the hub", show_default=False)
+    ],
+    public: Annotated[
+        bool, typer.Option("--public", help="create a public repository; default: a private one")
+    ] = False,
+    revision: Annotated[str | None, typer.Option(help="branch to write; default: main")] = None,
+    message: Annotated[str | None, typer.Option(help="message of the commit")] = None,
+    licence: Annotated[
+        str | None, typer.Option(help="licence of the weights, as the hub writes it: apache-2.0")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Upload a trained model to the Hugging Face hub, with a card of its scores and head map.
+
+    Example: brodmann push runs/demo user/demo
+    """
+    check_model_folder(model)
+    from brodmann.pipeline.push import push as upload
+
+    with noted(lambda text: complain(f"note: {text}")):
+        address = upload(
+            model,
+            repository,
+            private=not public,
+            revision=revision,
+            message=message,
+            licence=licence,
+        )
+    print(json.dumps({"commit": address}) if as_json else f"uploaded to {address}")
 
 
 @app.command(rich_help_panel=USE)

@@ -17,24 +17,19 @@ from brodmann.data.kinds import KINDS
 from brodmann.data.schema import checked
 from brodmann.data.tasks import Example, Task, TaskSpec
 from brodmann.errors import InputError, did_you_mean
-from brodmann.files import whole_folder, write_checksums, write_json, write_text
 from brodmann.models.backbone import load as backbones
 from brodmann.models.backbone.anatomy import AroundBackbones, bare_models
 from brodmann.models.backbone.checkpointing import enable_checkpointing
 from brodmann.models.backbone.devices import choose_device
+from brodmann.models.card_metadata import CardFacts
 from brodmann.models.derived import head_for_new_task, merged_model, model_for_tasks
 from brodmann.models.encoders import ARCHITECTURES, Architecture, check_architecture
 from brodmann.models.encoders.task_context import checkpoint_contexts
+from brodmann.models.finding_trained import folder_of_trained
 from brodmann.models.heads.trained_gates import gates_for, through
 from brodmann.models.model_settings import USUAL_HEAD, USUAL_START, Blueprint, ModelSettings
 from brodmann.models.pooling import resolve_pooling
-from brodmann.models.saving import (
-    FORMAT,
-    is_model_folder,
-    load_model,
-    write_tensors,
-    write_tokenizer,
-)
+from brodmann.models.saving import load_model, save_model
 from brodmann.models.task_heads import (
     TaskHead,
     by_item,
@@ -103,8 +98,15 @@ class MultiTaskModel(AroundBackbones):
         pooling: str = USUAL.pooling,
         seed: int = 0,
         device: str | torch.device = "auto",
+        revision: str | None = None,
+        token: str | bool | None = None,
     ) -> "MultiTaskModel":
-        """Build a model for `tasks` on the backbone `name`, or load a trained one from its folder.
+        """Build a model for `tasks` on the backbone `name`, or load a trained one.
+
+        Without `tasks`, `name` is the folder of a trained model or of a run, or a trained model's
+        id on the hub; with `tasks`, the backbone's id or folder. `revision` is a branch, tag or
+        commit on the hub, and `token` opens what is private there (default: the token of
+        `hf auth login`, or HF_TOKEN).
 
         `freeze` is "encoder" (the backbone does not train: only the output heads and modules that
         an architecture adds do) or the share of the layers, from the bottom, that do not train.
@@ -114,15 +116,9 @@ class MultiTaskModel(AroundBackbones):
         "cuda", "cuda:1", "mps" or "xpu"; training and every measurement stay there.
         """
         place = choose_device(device)
-        folder = Path(name)
-        if is_model_folder(folder):
-            if tasks is not None:
-                raise InputError(
-                    f"{name}: a trained model already has its tasks: leave 'tasks' out"
-                )
+        folder = folder_of_trained(name, revision, token, tasks_given=tasks is not None)
+        if folder is not None:
             return load_model(cls, folder).to(place)
-        if is_model_folder(folder / "model"):  # a run folder
-            return cls.from_pretrained(folder / "model", tasks, device=place)
         if isinstance(tasks, Task | TaskSpec):
             raise InputError("tasks: expected a list, found one task: put it in [ ]")
         if not tasks:
@@ -143,7 +139,12 @@ class MultiTaskModel(AroundBackbones):
         settings = checked(ModelSettings, asked, "from_pretrained")
         check_architecture(settings.architecture, settings.parameters)
         loaded = backbones.load_backbone(
-            settings.backbone, dropout=settings.dropout, attention=settings.attention, seed=seed
+            settings.backbone,
+            dropout=settings.dropout,
+            attention=settings.attention,
+            seed=seed,
+            revision=revision,
+            token=token,
         )
         read = resolve_pooling(
             settings.pooling, loaded.model, reads_pooler=reads_pooler(loaded.model.config)
@@ -316,25 +317,29 @@ class MultiTaskModel(AroundBackbones):
         self, folder: str | Path, *, scores: Mapping[str, Mapping[str, float]] | None = None
     ) -> None:
         """Write the model folder, completely or not at all; `scores` appear in the model card."""
-        from brodmann.models.card import model_card
+        save_model(self, Path(folder), CardFacts.of(scores or {}))
 
-        target = Path(folder)
-        if target.is_dir() and any(target.iterdir()) and not is_model_folder(target):
-            raise InputError(f"{target}: contains other files: save the model to a new folder")
-        with whole_folder(target) as temporary:
-            write_tensors(temporary / "model.safetensors", self.state_dict(), {"format": "pt"})
-            write_json(temporary / "config.json", self._description())
-            write_tokenizer(self.tokenizer, temporary)
-            write_text(temporary / "README.md", model_card(self, scores or {}))
-            write_checksums(temporary, but=("README.md",))
+    def push_to_hub(
+        self,
+        repo_id: str,
+        *,
+        private: bool = True,
+        token: str | bool | None = None,
+        revision: str | None = None,
+        commit_message: str | None = None,
+        scores: Mapping[str, Mapping[str, float]] | None = None,
+        licence: str | None = None,
+    ) -> str:
+        """Upload the model and its card to the hub; return the commit's address.
 
-    def _description(self) -> dict[str, Any]:
-        return {
-            "format": FORMAT,
-            "settings": vars(self.settings),
-            "tasks": [spec.to_dict() for spec in self.specs.values()],
-            "backbone": self.config.to_dict(),
-        }
+        A repository that does not exist is created, private unless `private` is false. `revision`
+        is the branch to write. The card shows `scores`, as that of `save_pretrained`.
+        """
+        from brodmann.models.publishing import push
+
+        facts = CardFacts.of(scores or {}, licence)
+        return push(self, repo_id, facts, private=private, token=token, revision=revision,
+                    message=commit_message)  # fmt: skip
 
 
 def _check_length(settings: Blueprint, config: Any, tokenizer: Any) -> None:

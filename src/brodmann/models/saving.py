@@ -15,7 +15,16 @@ from torch import Tensor
 from brodmann.data.encoding import forget_last_call
 from brodmann.data.tasks import TaskSpec
 from brodmann.errors import InputError
-from brodmann.files import CHECKSUMS, damage_in, read_json, whole_file
+from brodmann.files import (
+    CHECKSUMS,
+    damage_in,
+    read_json,
+    whole_file,
+    whole_folder,
+    write_checksums,
+    write_json,
+    write_text,
+)
 from brodmann.models.backbone import load as backbones
 from brodmann.models.backbone.foreign import (
     NO_CODE,
@@ -24,6 +33,7 @@ from brodmann.models.backbone.foreign import (
     check_tokenizer,
     reason_of,
 )
+from brodmann.models.card_metadata import CardFacts
 from brodmann.models.model_settings import Blueprint
 
 if TYPE_CHECKING:
@@ -31,6 +41,47 @@ if TYPE_CHECKING:
 
 FORMAT = "brodmann multi-task model"
 FILES = ("config.json", "model.safetensors", "tokenizer.json")  # files that every saved model has
+
+
+def save_model(
+    model: "MultiTaskModel", target: Path, facts: CardFacts, *, published: bool = False
+) -> None:
+    """Write the model folder, completely or not at all.
+
+    A `published` one does not name folders of this machine.
+    """
+    from brodmann.models.card import model_card
+
+    if target.is_dir() and any(target.iterdir()) and not is_model_folder(target):
+        raise InputError(f"{target}: contains other files: save the model to a new folder")
+    with whole_folder(target) as temporary:
+        write_tensors(temporary / "model.safetensors", model.state_dict(), {"format": "pt"})
+        write_json(temporary / "config.json", _description(model, published))
+        write_tokenizer(model.tokenizer, temporary)
+        write_text(temporary / "README.md", model_card(model, facts))
+        write_checksums(temporary, but=("README.md",))
+
+
+def _description(model: "MultiTaskModel", published: bool) -> dict[str, Any]:
+    """What `config.json` holds."""
+    from brodmann.models.card import public_name
+
+    settings, specs = model.settings, list(model.specs.values())
+    backbone = model.config.to_dict()
+    if published:
+        backbone.pop("_name_or_path", None)
+        settings = replace(settings, backbone=public_name(settings.backbone))
+        specs = [replace(spec, source=_public_source(spec)) for spec in specs]
+    return {
+        "format": FORMAT,
+        "settings": vars(settings),
+        "tasks": [spec.to_dict() for spec in specs],
+        "backbone": backbone,
+    }
+
+
+def _public_source(spec: TaskSpec) -> str:
+    return spec.source if spec.named or spec.source.startswith("hub:") else ""
 
 
 def load_model(cls: type["MultiTaskModel"], folder: Path) -> "MultiTaskModel":

@@ -1,4 +1,4 @@
-"""Verbs that use a trained model or relate tasks: predict, export, prune, relate."""
+"""Verbs that use a trained model or relate tasks: predict, export, push, prune, relate."""
 
 import os
 from collections.abc import Sequence
@@ -66,6 +66,34 @@ def export(
         raise InputError("export: a model in memory has no folder: pass out='FOLDER'")
     written, _ = write(place, task, to, folder, zeroed=zeroed)
     return written
+
+
+def push(
+    run: Place | Run,
+    repo_id: str,
+    *,
+    private: bool = True,
+    token: str | bool | None = None,
+    revision: str | None = None,
+    message: str | None = None,
+    licence: str | None = None,
+) -> str:
+    """Upload a run's model to the hub, with a card of its scores and head map.
+
+    Returns the commit's address. For a model in memory, see `MultiTaskModel.push_to_hub`.
+    """
+    from brodmann.pipeline.push import push as upload
+
+    folder = run.folder if isinstance(run, Run) else Path(run)
+    return upload(
+        folder,
+        repo_id,
+        private=private,
+        token=token,
+        revision=revision,
+        message=message,
+        licence=licence,
+    )
 
 
 def prune(

@@ -64,7 +64,7 @@ def without_waiting() -> Iterator[None]:
     """
     from huggingface_hub import constants
 
-    if constants.HF_HUB_OFFLINE or _is_in_reach(constants.ENDPOINT):
+    if constants.HF_HUB_OFFLINE or is_in_reach(constants.ENDPOINT):
         yield
         return
     # `datasets` has its own switch, which matters only if it is loaded.
@@ -76,7 +76,8 @@ def without_waiting() -> Iterator[None]:
         yield
 
 
-def _is_in_reach(address: str) -> bool:
+def is_in_reach(address: str) -> bool:
+    """Whether the hub at this address answers within a few seconds."""
     from huggingface_hub import get_session
 
     try:
@@ -84,6 +85,37 @@ def _is_in_reach(address: str) -> bool:
     except Exception:  # whatever the reason: no name, no route, a proxy, a time-out
         return False
     return True
+
+
+def is_hub_id(name: str) -> bool:
+    """Whether the hub allows this name: `name` or `user/name`."""
+    from huggingface_hub.errors import HFValidationError
+    from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]  # documented
+
+    try:
+        validate_repo_id(name)
+    except HFValidationError:
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def bars_on_terminals() -> Iterator[None]:
+    """Show the hub's progress bars only to people: a pipe or a log gets none."""
+    from huggingface_hub.utils.tqdm import (
+        are_progress_bars_disabled,
+        disable_progress_bars,
+        enable_progress_bars,
+    )
+
+    if sys.stderr.isatty() or are_progress_bars_disabled():
+        yield
+        return
+    disable_progress_bars()
+    try:
+        yield
+    finally:
+        enable_progress_bars()
 
 
 @contextlib.contextmanager

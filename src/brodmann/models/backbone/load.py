@@ -39,13 +39,25 @@ class Backbone:
 
 
 def load_backbone(
-    name: str, *, dropout: float | None = None, attention: str | None = None, seed: int = 0
+    name: str,
+    *,
+    dropout: float | None = None,
+    attention: str | None = None,
+    seed: int = 0,
+    revision: str | None = None,
+    token: str | bool | None = None,
 ) -> Backbone:
     """Load a hub id, a folder, `builtin:minilm` or `builtin:tiny`; weights are in float32.
 
     `dropout` sets every dropout of the model; `attention` is transformers' implementation name.
-    Weights that the checkpoint lacks (a pooler, for example) are drawn from `seed`.
+    Weights that the checkpoint lacks (a pooler, for example) are drawn from `seed`. `revision` is
+    a branch, tag or commit of a hub id, and `token` opens private ones.
     """
+    at = {"revision": revision or "main", "token": token}
+    if revision is not None and (name in BUILTIN or Path(name).is_dir()):
+        raise InputError(
+            f"backbone '{name}': revision = '{revision}': only backbones on the hub have revisions"
+        )
     if name == "builtin:tiny":
         from brodmann.models.backbone.tiny import tiny_config, tiny_tokenizer
 
@@ -58,10 +70,10 @@ def load_backbone(
     source = _source(name)
     with loading(name), quiet(), torch.random.fork_rng():
         torch.manual_seed(seed)
-        config = transformers.AutoConfig.from_pretrained(source, trust_remote_code=False)
+        config = transformers.AutoConfig.from_pretrained(source, trust_remote_code=False, **at)
         check_config(config, name)
         set_dropout(config, dropout)
-        options = {} if attention is None else {"attn_implementation": attention}
+        options = at if attention is None else {**at, "attn_implementation": attention}
         if removed_heads(config) and Path(source).is_dir():
             from brodmann.models.heads.removal import load_pruned
 
@@ -70,7 +82,7 @@ def load_backbone(
                 model.set_attn_implementation(attention)
         else:
             model = _checked_bare(source, config, name, options)
-        tokenizer = load_tokenizer(source, name)
+        tokenizer = load_tokenizer(source, name, **at)
     check_tokenizer(tokenizer, model, name)
     prepare_tokenizer(tokenizer, model.config, name)  # the model copies the configuration
     return Backbone(name, model, tokenizer)
@@ -93,11 +105,11 @@ def _checked_bare(source: str, config: Any, name: str, options: dict[str, Any]) 
     return model
 
 
-def load_tokenizer(source: str, name: str) -> Any:
+def load_tokenizer(source: str, name: str, **at: Any) -> Any:
     import transformers
 
     try:
-        return transformers.AutoTokenizer.from_pretrained(source, trust_remote_code=False)
+        return transformers.AutoTokenizer.from_pretrained(source, trust_remote_code=False, **at)
     except OSError:
         raise  # it does not exist, or the hub cannot be reached
     except Exception as error:  # tokenizers raises bare ones
@@ -239,6 +251,11 @@ def loading(name: str) -> Iterator[None]:
         reason = reason_of(error)
         if asks_for_code(error):
             raise InputError(f"backbone '{name}': {NO_CODE}") from error
+        if "Should have a `model_type` key" in reason:
+            raise InputError(
+                f"backbone '{name}': its config.json names no model_type, so it is no backbone; if "
+                "it is a trained multi-task model, leave 'tasks' out"
+            ) from error
         if "couldn't connect" in reason:
             from huggingface_hub import is_offline_mode
 
