@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from brodmann.data.kinds import KINDS
 from brodmann.data.tasks import Task, TaskSpec
@@ -21,6 +21,9 @@ from brodmann.models.task_heads import (
     same_form,
 )
 
+if TYPE_CHECKING:
+    from brodmann.models.multitask import MultiTaskModel
+
 
 def plain_backbone(model: Any, task: str) -> Any:
     """One transformers model that gives a task what its encoder gives it: its own, or merged."""
@@ -29,7 +32,7 @@ def plain_backbone(model: Any, task: str) -> Any:
     return model.encoder.backbone_of(task)
 
 
-def merged_model(model: Any) -> Any:
+def merged_model(model: "MultiTaskModel") -> "MultiTaskModel":
     """A plain model with the same answers: one encoder, or one per task if they had adapters.
 
     A model without adapters is returned as it is.
@@ -54,12 +57,12 @@ def merged_model(model: Any) -> Any:
 
 
 def model_for_tasks(
-    model: Any,
+    model: "MultiTaskModel",
     tasks: Sequence[Task | TaskSpec],
     encoder_of: str | None,
     max_length: int | None,
     seed: int,
-) -> Any:
+) -> "MultiTaskModel":
     """A new model for other tasks around a copy of this one's encoder."""
     able = model.architecture
     known = able.serves_others if encoder_of is None else able.stands_alone

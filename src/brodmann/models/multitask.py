@@ -164,13 +164,11 @@ class MultiTaskModel(AroundBackbones):
 
         `encoder_of` names the task whose encoder to copy if every task has its own (`single`).
         """
-        new: MultiTaskModel = model_for_tasks(self, tasks, encoder_of, max_length, seed)
-        return new
+        return model_for_tasks(self, tasks, encoder_of, max_length, seed)
 
     def merged(self) -> "MultiTaskModel":
         """The same model without LoRA adapters: one encoder, or one per task (`task_lora`)."""
-        new: MultiTaskModel = merged_model(self)
-        return new
+        return merged_model(self)
 
     def switch_off(self, heads: Iterable[Head]) -> None:
         """Switch heads off permanently: they are saved as off and stay off in training."""
