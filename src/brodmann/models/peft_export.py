@@ -19,7 +19,6 @@ from brodmann.models.encoders.lora import peft_options
 from brodmann.models.exports import answer_key, own_tokenizer, refuse_foreign, stock_model
 from brodmann.models.saving import system_errors
 
-TASK_TYPES = {"sequence": "SEQ_CLS", "tokens": "TOKEN_CLS", "span": None}
 CHANGED = "pooler"  # a part of the backbone that an output head may read in its own way
 
 
