@@ -208,6 +208,28 @@ def test_version(command: Command) -> None:
     assert command("--version")[1] == f"brodmann {__version__}\n"
 
 
+def test_every_command_has_a_purpose_of_one_line(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    _, out, _ = command("--help")
+    lines = [line.strip("│ ") for line in out.partition("Start")[2].splitlines() if "│" in line]
+    assert len(lines) >= 24
+    names = [line.split()[0] for line in lines]
+    assert "push" in names and "schema" in names
+    assert [name for name in names if command(name, "--help")[0] != 0] == []
+
+
+def test_no_color_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:
+    from brodmann.terminal.width import LastingConsole
+
+    monkeypatch.setenv("NO_COLOR", "1")
+    console = LastingConsole(force_terminal=True)
+    with console.capture() as shown:
+        console.print("[red]failed[/red]")
+    assert "\x1b[31m" not in shown.get()
+
+
 def test_no_command_at_all_shows_the_help(command: Command) -> None:
     code, out, err = command()
     assert (code, err) == (0, "")

@@ -14,7 +14,7 @@ from brodmann.errors import InputError
 def init(
     folder: Annotated[Path, typer.Argument(help="where to write")] = Path(),
 ) -> None:
-    """Write a commented starter configuration with small sample files.
+    """Write a commented starter configuration and sample files.
 
     Example: brodmann init mine && brodmann run mine/brodmann.toml
     """
@@ -40,7 +40,9 @@ def tasks(
     out: Annotated[Path | None, typer.Option(help="folder for --fetch, usable as data_dir")] = None,
     as_json: Json = False,
 ) -> None:
-    """List the named tasks, or fetch their data from the hub for machines without access to it.
+    """List the named tasks, or fetch their data.
+
+    Fetching writes files for machines without access to the hub.
 
     Example: brodmann tasks --group glue; brodmann tasks --fetch glue/sst2 --out data
     """
@@ -96,7 +98,7 @@ def _fetch(names: list[str], out: Path | None, as_json: bool) -> None:
 
 @app.command(rich_help_panel=START)
 def doctor(as_json: Json = False) -> None:
-    """Show the environment: versions, processor, installed and missing packages.
+    """Show the environment: versions, device, what is missing.
 
     Example: brodmann doctor
     """
@@ -118,7 +120,9 @@ def doctor(as_json: Json = False) -> None:
 def schema(
     out: Annotated[Path | None, typer.Option(help="file to write; default: print it")] = None,
 ) -> None:
-    """Print the JSON schema of configurations, with which editors complete and check them.
+    """Print the JSON schema of configurations, for editors.
+
+    Editors complete and check a TOML file with it.
 
     Example: brodmann schema --out brodmann.schema.json
     """

@@ -34,7 +34,9 @@ def map_command(
     overrides: Overrides = None,
     as_json: Json = False,
 ) -> None:
-    """Map which attention heads matter to which task, in a trained run or any classifier.
+    """Map which attention heads matter to which task.
+
+    Takes a trained run or, with a labelled file, any classifier.
 
     Example: brodmann map runs/demo --set map.estimator=leave_one_out (a classifier: brodmann map
     ./my-model --data reviews.csv --text body --label stars)
@@ -72,7 +74,9 @@ def map_command(
 
 @app.command(rich_help_panel=RUNS)
 def dissociate(config: RunPath, overrides: Overrides = None, as_json: Json = False) -> None:
-    """Measure how far the tasks have separated: scores with each task's top heads off.
+    """Score all tasks with each task's top heads off.
+
+    Measures how far the tasks have separated.
 
     Example: brodmann dissociate runs/demo --set dissociation.alpha=0.2
     """

@@ -38,7 +38,7 @@ def prune(
     overrides: Overrides = None,
     as_json: Json = False,
 ) -> None:
-    """Remove heads permanently: write a smaller model and report its size, speed and scores.
+    """Remove heads for good; report size, speed and scores.
 
     Example: brodmann prune runs/demo --alpha 0.3 --order least
     """
@@ -62,7 +62,7 @@ def export(
     out: Annotated[Path | None, typer.Option(help="folder to write")] = None,
     zeroed: Annotated[bool, typer.Option(help="fill removed heads with zeros")] = False,
 ) -> None:
-    """Export one task as an ordinary transformers checkpoint, as ONNX or as a peft adapter.
+    """Export one task: transformers, ONNX, or a peft adapter.
 
     Example: brodmann export runs/demo --task sentiment --to onnx
     """
@@ -94,7 +94,7 @@ def push(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Upload a trained model to the Hugging Face hub, with a card of its scores and head map.
+    """Upload a run or model to the Hugging Face hub.
 
     Example: brodmann push runs/demo user/demo
     """
@@ -131,7 +131,9 @@ def predict(
     batch_size: Annotated[int, typer.Option(help="texts per batch", min=1)] = 32,
     device: Device = "auto",
 ) -> None:
-    """Answer every line of input (a text, or JSON with the task's columns): one answer per line.
+    """Answer texts or the rows of a table, one answer each.
+
+    An input is a text, or JSON with the task's columns.
 
     Example: echo "A wonderful film." | brodmann predict runs/demo (a file: runs/demo in.csv --out
     out.csv)
@@ -193,7 +195,9 @@ def submission(
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
-    """Answer a benchmark's unlabelled test sets and write the zip that its server accepts.
+    """Write the zip that the GLUE or SuperGLUE server takes.
+
+    Answers the benchmark's unlabelled test sets.
 
     Example: brodmann submission runs/glue glue --out glue.zip --data-dir data
     """

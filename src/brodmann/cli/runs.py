@@ -30,7 +30,9 @@ from brodmann.errors import InputError, RunError
 
 @app.command(rich_help_panel=RUNS)
 def run(config: ConfigPath, overrides: Overrides = None, as_json: Json = False) -> None:
-    """Train, evaluate, map heads, measure dissociation, write the report. Resumes if interrupted.
+    """Train, evaluate, map heads, dissociate and write the page.
+
+    Resumes an interrupted run.
 
     Example: brodmann run brodmann.toml --set training.epochs=1 (also under torchrun)
     """
@@ -49,7 +51,7 @@ def run(config: ConfigPath, overrides: Overrides = None, as_json: Json = False) 
 
 @app.command(rich_help_panel=RUNS)
 def train(config: ConfigPath, overrides: Overrides = None, as_json: Json = False) -> None:
-    """Train a model without measuring it; also runs over several processes.
+    """Train without measuring; also over several processes.
 
     Example: torchrun --nproc_per_node 2 -m brodmann train brodmann.toml
     """
@@ -67,7 +69,7 @@ def train(config: ConfigPath, overrides: Overrides = None, as_json: Json = False
 
 @app.command(rich_help_panel=RUNS)
 def evaluate(config: RunPath, overrides: Overrides = None, as_json: Json = False) -> None:
-    """Score a trained run on its validation and test splits.
+    """Score a trained run on validation and test splits.
 
     Example: brodmann evaluate brodmann.toml --json
     """
@@ -92,7 +94,7 @@ def grid(
     overrides: Overrides = None,
     as_json: Json = False,
 ) -> None:
-    """Run every cell of a grid from one configuration; finished cells are skipped.
+    """Run every cell of a grid; finished cells are skipped.
 
     Example: brodmann grid study.toml --engine ray --workers 2
     """
@@ -117,7 +119,9 @@ def compare(
     overrides: Overrides = None,
     as_json: Json = False,
 ) -> None:
-    """Compare ways of training: scores over seeds, significance, dissociation.
+    """Compare ways of training, or finished runs.
+
+    Shows scores over seeds, significance and dissociation.
 
     Example: brodmann compare study.toml; brodmann compare runs/plain runs/iat
     """
@@ -140,7 +144,9 @@ def compare(
 
 @app.command(rich_help_panel=STUDIES)
 def transfer(config: ConfigPath, overrides: Overrides = None, as_json: Json = False) -> None:
-    r"""Measure few-shot transfer: train given models on many small draws of examples.
+    r"""Measure few-shot transfer from given models.
+
+    Trains on many small draws of examples.
 
     Example: brodmann transfer few.toml, where \[transfer] has starts = { plain = "runs/a" }
     """
@@ -154,7 +160,9 @@ def transfer(config: ConfigPath, overrides: Overrides = None, as_json: Json = Fa
 
 @app.command(rich_help_panel=STUDIES)
 def distill(config: ConfigPath, overrides: Overrides = None, as_json: Json = False) -> None:
-    r"""Train a small student on all tasks from a trained teacher: first layers, then answers.
+    r"""Train a small student from a trained teacher.
+
+    Learns first the layers, then the answers, on all tasks.
 
     Example: brodmann distill small.toml, where \[distill] names teacher and student
     """
@@ -169,7 +177,9 @@ def distill(config: ConfigPath, overrides: Overrides = None, as_json: Json = Fal
 
 @app.command(rich_help_panel=STUDIES)
 def adapt(config: ConfigPath, overrides: Overrides = None, as_json: Json = False) -> None:
-    r"""Add new tasks to a trained model: zero-shot scores from every start, then training from one.
+    r"""Add new tasks to a trained model.
+
+    Scores every start without training first, then trains from one.
 
     Example: brodmann adapt new.toml, where \[adapt] has start = "runs/trained", like = "rte"
     """
@@ -183,7 +193,9 @@ def adapt(config: ConfigPath, overrides: Overrides = None, as_json: Json = False
 
 @app.command(rich_help_panel=STUDIES)
 def meta(config: ConfigPath, overrides: Overrides = None, as_json: Json = False) -> None:
-    r"""Meta-learn over pairs of task and language, and test on pairs that were held out.
+    r"""Meta-learn over pairs of task and language.
+
+    Tests on pairs that were held out.
 
     Example: brodmann meta languages.toml, where \[meta] has unseen = ["sentiment-es"]
     """
@@ -215,7 +227,9 @@ def plan(
     overrides: Overrides = None,
     as_json: Json = False,
 ) -> None:
-    """Estimate steps, tokens, operations, memory and hours; after a run, also show what it took.
+    """Estimate time, memory and disk before anything runs.
+
+    It counts steps, tokens and operations; after a run, it also shows what the run took.
 
     Example: brodmann plan study.toml; brodmann plan spec-table3 --scale paper --speed 1e14
     """
@@ -257,7 +271,9 @@ def report(
     out: Annotated[Path | None, typer.Option(help="file to write the page to")] = None,
     as_json: Json = False,
 ) -> None:
-    """Write one page about a run, or several side by side, from stored results; runs nothing.
+    """Write one page about a run, or several side by side.
+
+    It reads stored results and runs nothing.
 
     Example: brodmann report runs/demo; brodmann report runs/plain runs/iat --out both.html
     """

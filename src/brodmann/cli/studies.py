@@ -69,7 +69,9 @@ def relate(
     overrides: Overrides = None,
     as_json: Json = False,
 ) -> None:
-    """Measure how tasks relate: by words, groups, pair trainings, or inside trained runs.
+    """Measure how tasks relate, by their data or inside a run.
+
+    By words, groups or pair trainings, or by what trained encoders do.
 
     Example: brodmann relate study.toml --by pairs --advise better.toml
     """
@@ -124,7 +126,9 @@ def relate(
 
 @app.command(rich_help_panel=STUDIES)
 def study(config: ConfigPath, overrides: Overrides = None, as_json: Json = False) -> None:
-    r"""Run whichever study a configuration describes, including \[study] with its kind.
+    r"""Run whichever study a configuration describes.
+
+    Its section names the study: \[grid], \[compare] and others, or \[study] with a kind.
 
     Example: brodmann study mine.toml
     """
@@ -159,7 +163,7 @@ def reproduce(
     overrides: Overrides = None,
     as_json: Json = False,
 ) -> None:
-    """Run a table or figure of the papers here and compare it with the paper's numbers.
+    """Repeat a paper's table or figure beside its numbers.
 
     Example: brodmann reproduce spec-table3 --scale mini --data-dir data
     """
