@@ -16,7 +16,7 @@ import brodmann as bm
 from brodmann.models.backbone import anatomy as remembered
 from brodmann.models.backbone.anatomy import anatomy_of
 from brodmann.models.backbone.discovery import discover
-from brodmann.models.backbone.reach import HeadTensor, keeps_apart, reach
+from brodmann.models.backbone.reach import HeadTensor, keeps_apart, lies_side_by_side, reach
 
 # Fused and separate projections, groups, sinks, rotary positions, norms over heads, encoder and
 # decoder, mixture of experts, and attention outside of transformers' interface.
@@ -187,6 +187,18 @@ def test_heads_side_by_side_are_told_from_mixed_ones() -> None:
     assert keeps_apart(heads, leaf.flatten(2).cumsum(-1))[0] is False
     assert keeps_apart(heads, leaf.transpose(2, 3).flatten(2))[0] is False
     assert keeps_apart(heads, torch.rand(1, 3, 8, requires_grad=True) * 2)[0] is None
+
+
+def test_only_the_same_memory_unchanged_lies_side_by_side() -> None:
+    given = torch.rand(1, 3, 4, 2)
+    assert lies_side_by_side(given, 2, given.flatten(2))
+    assert lies_side_by_side(given, 2, given.reshape(3, 8))
+    assert not lies_side_by_side(given, 2, given.flatten(2) * 1)
+    assert not lies_side_by_side(given, 2, given.transpose(2, 3).flatten(2))
+    assert not lies_side_by_side(given, 1, given.flatten(2))
+    assert not lies_side_by_side(given, 2, given.reshape(1, 6, 4))
+    given[0, 0, 0] += given[0, 0, 1]  # in place: a head now holds something of another
+    assert not lies_side_by_side(given, 2, given.flatten(2))
 
 
 @pytest.mark.parametrize("family", CONFIGS)

@@ -51,11 +51,14 @@ def reach(
     coded = _gradients(outputs, weights, leaves, 2.0 ** (torch.arange(heads) - middle))
     exact = heads <= MOST_CODED and all(o.tensor.dtype != torch.float16 for o in outputs)
     several = []
-    for matrix, first, second, axis in zip(found, plain, coded, axes, strict=True):
-        head, touched = _single_head(first, second, axis, len(matrix))
-        single = touched & (head + middle >= 0) & (head + middle < heads) & exact
-        matrix[np.flatnonzero(single), (head + middle)[single].astype(int)] = True
-        several.append(touched & ~single)
+    sizes = [len(matrix) for matrix in found]
+    by_leaf = _single_heads(plain, coded, axes, sizes)
+    for matrix, (head, touched) in zip(found, by_leaf, strict=True):
+        if touched.any():
+            single = touched & (head + middle >= 0) & (head + middle < heads) & exact
+            matrix[np.flatnonzero(single), (head + middle)[single].astype(int)] = True
+            touched = touched & ~single
+        several.append(touched)
     if any(each.any() for each in several):
         for number in range(heads):
             alone = torch.zeros(heads)
@@ -63,9 +66,8 @@ def reach(
             gradients = _gradients(outputs, weights, leaves, alone)
             for matrix, each, gradient, axis in zip(found, several, gradients, axes, strict=True):
                 if gradient is not None:
-                    matrix[each, number] = np.asarray(_by_index(gradient != 0, axis).any(axis=1))[
-                        each
-                    ]
+                    reached = _by_index(gradient != 0, axis).any(dim=1).cpu().numpy()
+                    matrix[each, number] = reached[each]
     return found
 
 
@@ -84,6 +86,23 @@ def keeps_apart(
     if not found.any():
         return None, []
     return bool(np.array_equal(found, np.eye(heads, dtype=bool))), matrices
+
+
+def lies_side_by_side(given: Tensor, axis: int, states: Tensor) -> bool:
+    """Whether `states` is the very memory of `given`, unchanged, with the heads side by side.
+
+    Then no gradient is needed to know that nothing has mixed them.
+    """
+    heads, width = given.shape[axis], given.shape[-1]
+    return (
+        axis == given.dim() - 2
+        and states.shape[-1] == heads * width
+        and states.numel() == given.numel()
+        and states.data_ptr() == given.data_ptr()
+        and states.is_contiguous()
+        and given.is_contiguous()
+        and given._version == 0  # views share it: nothing was written in place
+    )
 
 
 def depends(states: Tensor, leaf: Tensor) -> bool:
@@ -106,20 +125,36 @@ def join_owned(
     return [(path, dimension, matrix) for (path, dimension), matrix in found.items()]
 
 
-def _single_head(
-    first: Tensor | None, second: Tensor | None, axis: int, size: int
-) -> tuple[Array, Array]:
-    """(exponent that all ratios of an index share, or nan), (whether the index is touched)."""
-    if first is None or second is None:
-        return np.full(size, np.nan), np.zeros(size, dtype=bool)
-    mantissa, exponent = torch.frexp((second.float() / first.float()).cpu())  # 2^k is 0.5 · 2^(k+1)
-    power = torch.where(mantissa == 0.5, exponent.float() - 1, torch.nan)
-    here = _by_index((first != 0) | (second != 0), axis)
-    powers = _by_index(power, axis)
-    touched = np.asarray(here.any(axis=1))
-    low = np.where(here, powers, np.inf).min(axis=1)
-    high = np.where(here, powers, -np.inf).max(axis=1)
-    return np.where(low == high, low, np.nan), touched
+def _single_heads(
+    plain: Sequence[Tensor | None],
+    coded: Sequence[Tensor | None],
+    axes: Sequence[int],
+    sizes: Sequence[int],
+) -> list[tuple[Array, Array]]:
+    """For every leaf: the exponent that all ratios of an index share, or nan; what is touched.
+
+    Leaves of one size, such as queries, keys and values, are compared together.
+    """
+    found: list[tuple[Array, Array]]
+    found = [(np.empty(0), np.zeros(size, dtype=bool)) for size in sizes]  # nothing is touched
+    alike: dict[tuple[int, int], list[tuple[int, Tensor, Tensor]]] = {}
+    for place, (one, other, axis) in enumerate(zip(plain, coded, axes, strict=True)):
+        if one is not None and other is not None:
+            before, after = _by_index(one, axis).float(), _by_index(other, axis).float()
+            alike.setdefault((before.shape[0], before.shape[1]), []).append((place, before, after))
+    for members in alike.values():
+        first = torch.stack([before for _, before, _ in members])
+        second = torch.stack([after for _, _, after in members])
+        mantissa, exponent = torch.frexp((second / first).cpu())  # 2^k is 0.5 · 2^(k+1)
+        power = torch.where(mantissa == 0.5, exponent.float() - 1, torch.nan)
+        here = ((first != 0) | (second != 0)).cpu()
+        low = torch.where(here, power, torch.inf).amin(dim=2)
+        high = torch.where(here, power, -torch.inf).amax(dim=2)
+        heads = torch.where(low == high, low, torch.nan).numpy()
+        touched = here.any(dim=2).numpy()
+        for row, (place, _, _) in enumerate(members):
+            found[place] = (heads[row], touched[row])
+    return found
 
 
 def _random_weights(tensor: Tensor) -> Tensor:
@@ -144,6 +179,6 @@ def _gradients(
     )
 
 
-def _by_index(values: Tensor, axis: int) -> Array:
+def _by_index(values: Tensor, axis: int) -> Tensor:
     """(index along the axis, everything else)."""
-    return np.asarray(values.detach().movedim(axis, 0).reshape(values.shape[axis], -1).cpu())
+    return values.detach().movedim(axis, 0).reshape(values.shape[axis], -1)

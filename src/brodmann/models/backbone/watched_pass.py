@@ -5,6 +5,7 @@ projections only, and those of one attention cost little more than its own opera
 """
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,7 +16,14 @@ from torch import Tensor, nn
 
 from brodmann.files import Array
 from brodmann.models.backbone.anatomy import is_transposed
-from brodmann.models.backbone.reach import HeadTensor, depends, join_owned, keeps_apart, reach
+from brodmann.models.backbone.reach import (
+    HeadTensor,
+    depends,
+    join_owned,
+    keeps_apart,
+    lies_side_by_side,
+    reach,
+)
 from brodmann.models.backbone.traced_attention import TracedAttention
 
 
@@ -43,6 +51,7 @@ class Call:
     output: str | None = None  # W^O
     mixed: str | None = None  # a module before W^O that mixes the heads
     before: list[Leaf] = field(default_factory=list)  # computed in the same layer before it
+    given: Tensor | None = None  # the result as the model got it
 
 
 @dataclass
@@ -72,8 +81,10 @@ def watch_pass(model: Any, inputs: dict[str, Any]) -> Seen:
 @contextlib.contextmanager
 def untouched(model: Any) -> Iterator[None]:
     """Eval mode, no hooks, and no random number taken; everything is put back afterwards."""
-    training = [module for module in model.modules() if module.training]
-    frozen = [p for p in model.parameters() if not p.requires_grad and p.is_floating_point()]
+    modules = list(model.modules())
+    training = [module for module in modules if module.training]
+    own = (parameter for module in modules for parameter in module._parameters.values())
+    frozen = [p for p in own if p is not None and not p.requires_grad and p.is_floating_point()]
     for module in training:
         module.training = False
     for parameter in frozen:
@@ -192,7 +203,8 @@ class Watcher:
         self.seen.calls.append(call)
         self.waiting.append(call)
         call.before, self.leaves = self.leaves, []
-        return leaf.clone()
+        call.given = leaf.clone()
+        return call.given
 
     def call(
         self, module: nn.Module, result: HeadTensor, group: int, crosses: bool, owned: Any
@@ -231,7 +243,7 @@ class Watcher:
         if path not in self.seen.returns:
             self.seen.order.append(path)
             self.seen.returns[path] = None
-        if next(module.children(), None) is None or is_linear(module):
+        if self.waiting and (not module._modules or is_linear(module)):
             states = args[0] if args else next(iter(kwargs.values()), None)
             if isinstance(states, Tensor) and states.requires_grad:
                 for call in list(self.waiting):
@@ -241,8 +253,11 @@ class Watcher:
         """A module takes the result of an attention: is it W^O, and are the heads side by side?"""
         leaves = self._in_layer(call) if is_linear(module) and not self.without_values else []
         matrices: list[Array] = []
+        apart: bool | None
         if self.without_values:
-            apart: bool | None = depends(states, call.result.tensor) or None
+            apart = depends(states, call.result.tensor) or None
+        elif call.given is not None and lies_side_by_side(call.given, call.result.axis, states):
+            apart, matrices = True, [np.zeros(1, dtype=bool)] * len(leaves)  # reach nothing
         else:
             tensors, axes = [leaf.tensor for leaf in leaves], [leaf.axis for leaf in leaves]
             apart, matrices = keeps_apart(call.result, states, tensors, axes)
@@ -254,7 +269,7 @@ class Watcher:
             call.output = path
             call.gate = path if apart else call.gate
             self.waiting.remove(call)
-            call.before = []
+            call.before, call.given = [], None
             if apart:  # projections that multiply the results on their way are the heads', too
                 call.owned = join_owned(call.owned, _owned_indices(leaves, matrices, 1))
         elif apart and call.gate is None:
@@ -316,6 +331,7 @@ def _longest_axis(parameter: Tensor) -> int:
     return next((axis for axis, size in enumerate(sizes) if size > 1), 0)
 
 
+@functools.cache
 def layer_of(path: str) -> str:
     """The layer that a module or parameter is in: its path up to the first number."""
     parts = path.split(".")
