@@ -140,7 +140,8 @@ def test_old_tasks_that_lose_are_named_with_what_keeps_them(
     advice = (
         "Set frozen = true in [adapt]: then only what belongs to the new tasks is trained, and old "
         "tasks stay as they are. If that learns too little, train the start with an architecture "
-        "that gives every task its own parts: 'single', 'ca_mtl', 'pals', 'adapters' or 'hmnet'."
+        "that gives every task its own parts: 'single', 'ca_mtl', 'pals', 'adapters', 'hmnet' or "
+        "'task_lora'."
     )
     assert advice in told
     page = (tmp_path / "runs/new/report.html").read_text("utf-8")

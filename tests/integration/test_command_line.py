@@ -194,7 +194,7 @@ def test_tasks_and_doctor(command: Command) -> None:
 def test_help_has_an_example(words: list[str], command: Command) -> None:
     code, out, _ = command(*words)
     assert code == 0
-    assert "Commands" in out if len(words) == 1 else "Example: " in out
+    assert "Use a trained model" in out if len(words) == 1 else "Example: " in out
 
 
 @pytest.mark.parametrize("name", ["compare", "transfer", "distill", "adapt", "meta"])

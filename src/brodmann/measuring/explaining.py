@@ -12,16 +12,19 @@ Reference: Michel et al. 2019, "Are Sixteen Heads Really Better than One?", §2.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from brodmann.data.tasks import Task
 from brodmann.errors import InputError, did_you_mean
 from brodmann.files import Array
 from brodmann.results import Head
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 
 @dataclass(frozen=True)
@@ -75,13 +78,13 @@ class Explanation:
 
 
 def explain_heads(
-    model: Any,
+    model: nn.Module,
     text: str,
     *,
     task: str | None = None,
     pair: str | None = None,
     label: str | int | None = None,
-    tokenizer: Any = None,
+    tokenizer: "PreTrainedTokenizerBase | None" = None,
 ) -> Explanation:
     """Explain one answer by the heads: signed gradients at the gates, and attention by token.
 
@@ -94,8 +97,9 @@ def explain_heads(
         return _explain_task(model, _task_of(model, task), text, pair, label)
     if tokenizer is None:
         raise InputError("explain_heads: pass the model's tokenizer")
+    config: Any = model.config
     inputs = tokenizer(text, pair, return_tensors="pt", truncation=True).to(model.device)
-    names = [str(model.config.id2label[place]) for place in range(model.config.num_labels)]
+    names = [str(config.id2label[place]) for place in range(config.num_labels)]
     tokens = tokenizer.convert_ids_to_tokens(inputs["input_ids"][0].tolist())
 
     def logits() -> Tensor:

@@ -14,7 +14,7 @@ the same rule as the ranking, or the baseline would not be fair.
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -33,11 +33,14 @@ from brodmann.measuring.measuring_settings import DissociationSettings
 from brodmann.models.model_settings import EVALUATION_BATCH
 from brodmann.results import Dissociation, Head, HeadScores, share_of
 
+if TYPE_CHECKING:
+    from torch import nn
+
 USUAL = DissociationSettings()
 
 
 def dissociation(
-    model: Any,
+    model: "nn.Module",
     tasks: Sequence[Task] | Mapping[str, Any],
     scores: HeadScores,
     *,
@@ -128,7 +131,7 @@ def dissociation(
         settings={
             "importance": scores.settings,
             "shape": list(scores.shape),
-            "architecture": None if plain else model.settings.architecture,
+            "architecture": None if plain else architecture_of(model),
             "split": None if plain else split,
             "examples": {task.name: measured.examples(task) for task in listed},
             "draws": draws,
@@ -218,6 +221,11 @@ def random_heads(scores: HeadScores, alpha: float, draws: int, seed: int) -> lis
         [every[int(place)] for place in sorted(generator.choice(len(every), count, replace=False))]
         for _ in range(draws)
     ]
+
+
+def architecture_of(model: Any) -> str:
+    """The name of a multi-task model's architecture."""
+    return str(model.settings.architecture)
 
 
 def _lower_is_better(measured: HeadOutcomes) -> dict[int, str]:

@@ -16,17 +16,22 @@ every layer is divided.
 Other estimators of the same quantity: `leave_one_out`, `integrated_gradients`, `iterative`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from brodmann.data.schema import checked
+from brodmann.data.tasks import Task
 from brodmann.errors import InputError, did_you_mean
 from brodmann.files import Array
 from brodmann.measuring.measuring_settings import ImportanceSettings
 from brodmann.results import Head, HeadScores, share_of
+
+if TYPE_CHECKING:
+    from torch import nn
+    from transformers import PreTrainedTokenizerBase
 
 USUAL = ImportanceSettings()
 STEP = 0.1  # share of the heads that `iterative` removes at a time
@@ -34,10 +39,10 @@ Progress = Callable[[int], None]
 
 
 def head_importance(
-    model: Any,
-    tasks: Any,
+    model: "nn.Module",
+    tasks: Sequence[Task] | Sequence[Mapping[str, Any]] | Mapping[str, Any] | Iterable[Any],
     *,
-    tokenizer: Any = None,
+    tokenizer: "PreTrainedTokenizerBase | None" = None,
     text: str = "text",
     pair: str | None = None,
     label: str = "label",

@@ -2,7 +2,7 @@
 
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -10,16 +10,25 @@ from brodmann.errors import InputError
 from brodmann.results import USUAL_ALPHA, AttentionMaps, Dissociation, HeadScores
 from brodmann.text import percent, percentage, short
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 COLOURS = "Greys"
 OWN = "#c0392b"
 
 
-def plot(result: Any, path: str | Path | None = None, *, alpha: float = USUAL_ALPHA) -> Any:
+def plot(
+    result: HeadScores | Dissociation | AttentionMaps,
+    path: str | Path | None = None,
+    *,
+    alpha: float = USUAL_ALPHA,
+) -> "Figure":
     """Draw head scores, a dissociation or attention maps; save the figure if `path` is given (.svg,
     .png, .pdf).
 
     `alpha` is the share of heads that a head map marks.
     """
+    figure: Figure
     if isinstance(result, HeadScores):
         figure = _head_maps(result, alpha)
     elif isinstance(result, Dissociation):

@@ -2,13 +2,16 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from brodmann.errors import InputError
 from brodmann.files import Array, read_json, write_json
 from brodmann.results.frames import need_pandas
+
+if TYPE_CHECKING:
+    import pandas
 
 
 @dataclass
@@ -29,14 +32,16 @@ class AttentionMaps:
                 "expected (task, layer, head)"
             )
 
-    def to_frame(self) -> Any:
+    def to_frame(self) -> "pandas.DataFrame":
         """A pandas table with the columns task, layer, head, cosine."""
-        pandas = need_pandas()
+        tables = need_pandas()
         _, layers, heads = self.values.shape
-        index = pandas.MultiIndex.from_product(
+        index = tables.MultiIndex.from_product(
             [self.tasks, range(layers), range(heads)], names=["task", "layer", "head"]
         )
-        return pandas.DataFrame({"cosine": self.values.ravel()}, index=index).reset_index()
+        frame: pandas.DataFrame
+        frame = tables.DataFrame({"cosine": self.values.ravel()}, index=index).reset_index()
+        return frame
 
     def save(self, path: str | Path) -> None:
         write_json(

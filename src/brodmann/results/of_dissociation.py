@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from brodmann.results.frames import need_pandas
 from brodmann.results.inline import table
 from brodmann.results.of_importance import Head, HeadScores
 from brodmann.text import dissociation, percent
+
+if TYPE_CHECKING:
+    import pandas
 
 
 def mean_dissociation(found: Mapping[str, Any]) -> float | None:
@@ -88,12 +91,12 @@ class Dissociation:
         short["curve"] = [{k: p[k] for k in ("alpha", "per_task", "mean")} for p in self.curve]
         return short
 
-    def to_frame(self) -> Any:
+    def to_frame(self) -> "pandas.DataFrame":
         """A pandas table: one row per evaluated task, one column per task whose heads are off."""
-        pandas = need_pandas()
-        frame = pandas.DataFrame(
+        tables = need_pandas()
+        frame: pandas.DataFrame = tables.DataFrame(
             self.performance,
-            index=pandas.Index(self.tasks, name="evaluated"),
+            index=tables.Index(self.tasks, name="evaluated"),
             columns=[f"without {name}" for name in self.tasks],
         )
         frame["base"] = self.base

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from numbers import Real
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from brodmann.errors import InputError, did_you_mean
 from brodmann.files import Array, read_json, write_json
 from brodmann.results.frames import need_pandas
 from brodmann.results.inline import heat_maps
+
+if TYPE_CHECKING:
+    import pandas
 
 Head = tuple[int, int]  # (layer, head), counted from 0
 USUAL_ALPHA = 0.3  # default share of the heads to choose, remove or show
@@ -157,14 +160,16 @@ class HeadScores:
         parts = (self.part_sums, self.part_counts)
         return HeadScores(self.tasks, values, settings, self.removed, *parts)
 
-    def to_frame(self) -> Any:
+    def to_frame(self) -> "pandas.DataFrame":
         """A pandas table with the columns task, layer, head, score."""
-        pandas = need_pandas()
+        tables = need_pandas()
         layers, heads = self.shape
-        index = pandas.MultiIndex.from_product(
+        index = tables.MultiIndex.from_product(
             [self.tasks, range(layers), range(heads)], names=["task", "layer", "head"]
         )
-        return pandas.DataFrame({"score": self.values.ravel()}, index=index).reset_index()
+        frame: pandas.DataFrame
+        frame = tables.DataFrame({"score": self.values.ravel()}, index=index).reset_index()
+        return frame
 
     def save(self, path: str | Path) -> None:
         document = {

@@ -104,7 +104,8 @@ def rows_of_meta(found: Mapping[str, Any]) -> list[Row]:
         }
         for pair, own in found["pairs"].items()
         for entry in own["table"]
-        for start, (mean, spread) in entry["starts"].items()
+        for start, scores in entry["starts"].items()
+        for mean, spread in [scores["mean"] or (None, None)]  # nothing if every seed diverged
     ]
 
 
@@ -164,7 +165,7 @@ def rows_of_plan(found: Mapping[str, Any]) -> list[Row]:
             "operations": operations.get(stage),
             "took": took.get(stage),
         }
-        for stage, seconds in found["seconds"].items()
+        for stage, seconds in found.get("seconds", {}).items()
     ]
 
 

@@ -88,5 +88,5 @@ def test_wrong_tables_to_predict_for(tiny_model: Any) -> None:
     with pytest.raises(bm.InputError) as caught:
         tiny_model.predict("single", pd.DataFrame({"b": ["x"]}))
     assert str(caught.value) == (
-        "input 1: task 'single' takes a text or a dict with a, found {'b': 'x'}"
+        "input 1: task 'single' takes a text or {\"a\": ...}, found {'b': 'x'}"
     )

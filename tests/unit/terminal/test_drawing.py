@@ -314,9 +314,5 @@ def test_tasks_without_a_validation_split_share_one_note() -> None:
         for name in ("a", "b")
     ]
     tasks[1].notes.append("b: odd")
-    assert data_notes(tasks) == [
-        "no validation split: training examples held out (stratified, seed 0): a (40 of 400), "
-        "b (40 of 400)",
-        "b: odd",
-    ]
+    assert data_notes(tasks) == [f"a, b: no validation split: 40 of 400 {how}", "b: odd"]
     assert data_notes(tasks[:1]) == [f"a: no validation split: 40 of 400 {how}"]

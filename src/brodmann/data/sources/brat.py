@@ -4,7 +4,7 @@ Each document is one row with its text and the character spans of its entities (
 with T); relations, events and notes are left out. An entity in several pieces is an error, since a
 tag per word cannot express it.
 
-Reference: https://brat.nlplab.org/standoff.html
+Format: https://brat.nlplab.org/standoff.html
 """
 
 from pathlib import Path

@@ -6,7 +6,7 @@ Fields are separated by tabs if the first line has any, else by spaces. `-DOCSTA
 comments at the beginning of a sentence (`# id ...`) are left out. In CoNLL-U files (`.conllu`),
 columns have the names of that format, `tokens` is `form` and `tags` is `upos`.
 
-Reference: https://www.clips.uantwerpen.be/conll2003/ner/, https://universaldependencies.org/format.html
+Format: https://www.clips.uantwerpen.be/conll2003/ner/, https://universaldependencies.org/format.html
 """
 
 import io

@@ -5,7 +5,7 @@ of `data` and one column per control of the labelling page, by its name (`from_n
 spans, a choice (or a list of them), a number. The flat form already is one row per task; its
 choices are unpacked. Of several annotations, the first that was not cancelled counts.
 
-Reference: https://labelstud.io/guide/export (the forms JSON and JSON_MIN).
+Format: https://labelstud.io/guide/export (the forms JSON and JSON_MIN).
 """
 
 from collections.abc import Mapping, Sequence

@@ -95,7 +95,7 @@ _of_model: "WeakKeyDictionary[Any, Anatomy]" = WeakKeyDictionary()
 _of_configuration: dict[tuple[str, str], Anatomy] = {}
 
 
-def anatomy(model: Any, inputs: Mapping[str, Any] | None = None) -> Anatomy:
+def anatomy(model: nn.Module, inputs: Mapping[str, Any] | None = None) -> Anatomy:
     """Where the layers and attention heads of any transformers model are.
 
     `inputs` is what its forward pass needs, if a short text, a picture or a sound is not enough.

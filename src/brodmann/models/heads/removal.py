@@ -13,11 +13,11 @@ import copy
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from brodmann.errors import BrodmannError, InputError
 from brodmann.files import Array
@@ -39,8 +39,17 @@ from brodmann.models.heads.gates import checked_heads, heads_of_stacks
 from brodmann.models.heads.slices import output_columns, output_weight
 from brodmann.results import Head
 
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig, PreTrainedModel
 
-def prune_heads(model: Any, heads: Iterable[Head] | Mapping[Any, Any]) -> Any:
+
+ModelType = TypeVar("ModelType", bound=nn.Module)
+
+
+def prune_heads(
+    model: ModelType,
+    heads: Iterable[Head] | Mapping[int, Iterable[int]] | Mapping[str, Iterable[Head]],
+) -> ModelType:
     """Remove `heads`, (layer, head) pairs or {layer: [heads]}, from the model and return it.
 
     The model itself is changed. Heads keep their original numbers, however many are removed. What
@@ -93,7 +102,7 @@ def cut_as_configured(model: Any) -> None:
             setattr(model.config, REMOVED, {str(k): v for k, v in gone.items()})
 
 
-def load_pruned(folder: str | Path, config: Any = None) -> Any:
+def load_pruned(folder: str | Path, config: "PretrainedConfig | None" = None) -> "PreTrainedModel":
     """Load a plain transformers model that was pruned and written by `save_pretrained`.
 
     `config` replaces the folder's own, for settings that change no shape.
