@@ -151,7 +151,8 @@ def test_prune_writes_a_smaller_model(trained: Path, tmp_path: Path, command: Co
         (("export", "RUN", "--task", "topics"), "the model has no task 'topics'"),
         (
             ("export", "RUN", "--task", "topic", "--to", "exp"),
-            "--to exp: unknown form; known: transformers, onnx, peft (the folder is set with --out)",
+            "--to exp: unknown form; known: transformers, onnx, peft (the folder is set with "
+            "--out)",
         ),
         (
             ("export", "RUN", "--task", "topic", "--to", "onnx", "--to", "transformers"),

@@ -307,8 +307,8 @@ def test_backbones_that_cannot_be_loaded(tmp_path: Path, tasks_of_every_kind: li
     assert text.endswith("To work offline, use a folder or builtin:minilm")
     (tmp_path / "config.json").write_text("{}", encoding="utf-8")
     assert message(str(tmp_path)) == (
-        f"backbone '{tmp_path}': its config.json names no model_type, so it is no backbone; if it is "
-        "a trained multi-task model, leave 'tasks' out"
+        f"backbone '{tmp_path}': its config.json names no model_type, so it is no backbone; if it "
+        "is a trained multi-task model, leave 'tasks' out"
     )
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "t5"}), encoding="utf-8")
     assert message(str(tmp_path)) == (
