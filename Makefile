@@ -33,7 +33,7 @@ browser:
 	  echo 'no chromium, and it cannot be installed here: the browser tests will not run' >&2
 
 # Workers and the processes that tests start would compile every module again if none were kept.
-test: $(STAMP) browser  ## quick tests, all cores
+test: $(STAMP) browser  ## quick tests, on two cores
 	env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest -q -n 2 --dist worksteal -m 'not slow and not realdata'
 
 test-slow: $(STAMP)  ## the tests that train real weights

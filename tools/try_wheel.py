@@ -1,10 +1,11 @@
-"""Use an installed brodmann as a reader of the README would: its Python block, and `predict`.
+"""Use an installed brodmann as a reader would: README's Python block, a notebook, and `predict`.
 
 `make wheel-check` runs it with the interpreter of an environment that holds the wheel and what the
 wheel declares, so a file left out of the wheel or a package left out of its list shows here.
 """
 
 import csv
+import json
 import os
 import re
 import subprocess
@@ -15,6 +16,7 @@ from pathlib import Path
 import brodmann
 
 ROOT = Path(__file__).parent.parent
+NOTEBOOK = ROOT / "examples" / "notebooks" / "heads_of_any_classifier.ipynb"
 SMALL = ("--set", "model.backbone=builtin:tiny", "--set", "training.max_steps=2")
 
 
@@ -26,6 +28,7 @@ def main() -> None:
         os.chdir(scratch)
         example = _first_block((ROOT / "README.md").read_text(encoding="utf-8"))
         _run(sys.executable, "-c", example)
+        _run(sys.executable, "-c", _code_of(NOTEBOOK))
         with open("texts.csv", "w", encoding="utf-8", newline="") as file:
             csv.writer(file).writerows([["text"], ["A wonderful film."], ["Cold soup, again."]])
         command = str(Path(sys.executable).with_name("brodmann"))
@@ -46,6 +49,13 @@ def _first_block(text: str) -> str:
     found = re.search(r"```python\n(.*?)```", text, re.DOTALL)
     assert found is not None
     return found[1]
+
+
+def _code_of(notebook: Path) -> str:
+    """The code of a notebook, with the small random encoder in place of a trained one."""
+    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+    code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    return "\n".join(code).replace("builtin:minilm", "builtin:tiny")
 
 
 def _run(*words: str) -> None:

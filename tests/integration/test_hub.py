@@ -369,6 +369,37 @@ def test_a_second_upload_removes_what_the_model_no_longer_has(
     assert "head_map.png" not in there.commits[there.branches["main"]]
 
 
+def test_a_branch_with_other_files_is_not_touched(hub: Hub, model: Any) -> None:
+    model.push_to_hub("user/small")
+    there = hub.repositories["user/small"]
+    there.commit("notes", {"diary.txt": b"mine", "onnx/config.json": b"{}"}, "By hand")
+    message = _message(lambda: model.push_to_hub("user/small", revision="notes"))
+    assert message == (
+        "user/small: already contains other files (diary.txt): upload to a new repository"
+    )
+    assert "diary.txt" in there.commits[str(there.find("notes"))]
+
+
+def test_an_upload_removes_no_file_that_it_did_not_write(hub: Hub, model: Any) -> None:
+    model.push_to_hub("user/small")
+    there = hub.repositories["user/small"]
+    files = dict(there.commits[str(there.find("main"))])
+    there.commit("main", {**files, "onnx/config.json": b"{}", "notes.txt": b"mine"}, "By hand")
+    model.push_to_hub("user/small")
+    now = there.commits[str(there.find("main"))]
+    assert now["onnx/config.json"] == b"{}" and now["notes.txt"] == b"mine"
+
+
+def test_a_named_task_over_own_rows_publishes_no_path(hub: Hub, tmp_path: Path) -> None:
+    spec = _spec("sst2", named="glue/sst2", source="/home/me/patients.csv")
+    own = bm.MultiTaskModel.from_pretrained("builtin:tiny", [spec])
+    own.push_to_hub("user/own")
+    there = hub.repositories["user/own"]
+    files = there.commits[str(there.find("main"))]
+    assert not any(b"patients" in content for content in files.values())
+    assert "nyu-mll" not in files["README.md"].decode()
+
+
 def test_errors_of_the_command_are_one_line(hub: Hub, command: Command, tmp_path: Path) -> None:
     code, out, err = command("push", tmp_path / "none", "user/run")
     assert (code, out) == (2, "")

@@ -218,6 +218,28 @@ def test_a_bad_row_is_counted_among_all_and_leaves_no_file(
     )
 
 
+def test_inputs_that_already_hold_answers_are_not_overwritten(
+    model: Path, command: Command, tmp_path: Path
+) -> None:
+    source = tmp_path / "in.csv"
+    source.write_text("a,single.score\nthe red cat,1\n", encoding="utf-8")
+    code, _, err = command("predict", model, source, "--out", tmp_path / "out.csv")
+    assert code == 2 and not (tmp_path / "out.csv").exists()
+    assert err == (
+        "brodmann: the inputs have a column 'single.score', which holds answers: rename it, or "
+        "leave it out\n"
+    )
+
+
+def test_mixed_types_in_the_first_rows_leave_no_parquet_file(
+    model: Path, command: Command, tmp_path: Path
+) -> None:
+    source, out = tmp_path / "in.jsonl", tmp_path / "out.parquet"
+    source.write_text('{"a": "x", "id": 1}\n{"a": "y", "id": "two"}\n', encoding="utf-8")
+    code, _, err = command("predict", model, source, "--task", "single", "--out", out)
+    assert code == 2 and "the inputs' columns change their type (" in err and not out.exists()
+
+
 def test_a_text_in_place_of_a_file_is_shown_the_way(model: Path, command: Command) -> None:
     code, _, err = command("predict", model, "a text")
     assert code == 2 and err == (

@@ -61,11 +61,15 @@ def set_value(values: dict[str, Any], key: str, value: Any, override: str) -> No
         )
     place: Any = values
     for part in path:
-        place = (
+        inner = (
             _element(place, part, override)
             if isinstance(place, list)
             else place.setdefault(part, {})
         )
+        if isinstance(inner, dict | list):
+            inner = copy.copy(inner)
+            place[int(part) if isinstance(place, list) else part] = inner
+        place = inner
         if not isinstance(place, dict | list):
             raise InputError(f"--set {override}: '{part}' is not a table")
     if isinstance(place, list):

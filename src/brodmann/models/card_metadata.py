@@ -93,7 +93,7 @@ def _results(specs: Iterable[TaskSpec], facts: CardFacts) -> Iterator[Any]:
                     task_type=HUB_TASKS[spec.kind],
                     task_name=spec.name,
                     dataset_type=dataset_of(spec) or spec.name,
-                    dataset_name=spec.named or spec.name,
+                    dataset_name=spec.name if is_own(spec) else spec.named or spec.name,
                     dataset_config=_configuration(spec, entry),
                     dataset_split=split,
                     metric_type=HUB_METRICS.get(metric, metric),
@@ -117,11 +117,16 @@ def is_path(name: str) -> bool:
 def dataset_of(spec: TaskSpec) -> str | None:
     """The id on the hub of the task's dataset; None for files of the user's own."""
     entry = _entry(spec)
-    if entry is not None:
+    if entry is not None and not is_own(spec):
         return entry.hub
     if spec.source.startswith("hub:"):
         return "/".join(spec.source.removeprefix("hub:").split("/")[:2])
     return None
+
+
+def is_own(spec: TaskSpec) -> bool:
+    """Whether a named task was read from other rows: the user's own files, in its form."""
+    return bool(spec.named) and spec.source not in ("", spec.named) and "hub:" not in spec.source
 
 
 def _entry(spec: TaskSpec) -> Entry | None:

@@ -117,3 +117,7 @@ def reading_hub(repo_id: str, revision: str | None) -> Iterator[None]:
         if error.response.status_code == 401:
             raise InputError(f"{repo_id}: the hub does not know the token: {LOG_IN}") from error
         raise InputError(f"{repo_id}: the hub refused to send it ({reason_of(error)})") from error
+    except (InputError, OSError):
+        raise
+    except Exception as error:  # the clients below the hub's raise what they like
+        raise InputError(f"{repo_id}: could not be downloaded ({reason_of(error)})") from error

@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from brodmann.data.sources.hub import bars_on_terminals, is_in_reach
 from brodmann.errors import InputError, note
+from brodmann.files import CHECKSUMS, read_json
 from brodmann.models.backbone.foreign import reason_of
 from brodmann.models.card_metadata import CardFacts
-from brodmann.models.finding_trained import LOG_IN, READ, is_repository
+from brodmann.models.finding_trained import LOG_IN, is_repository
 from brodmann.models.saving import is_model_folder, save_model
 
 if TYPE_CHECKING:
     from brodmann.models.multitask import MultiTaskModel
 
-PICTURES = ("*.png",)
+PICTURE = "head_map.png"
 MESSAGE = "Upload a multi-task model"
 
 
@@ -50,12 +51,13 @@ def push(
         _make_room(api, repo_id, private)
         if revision is not None:
             api.create_branch(repo_id, branch=revision, exist_ok=True)
+            _make_room(api, repo_id, private, revision)
         done = api.upload_folder(
             repo_id=repo_id,
             folder_path=folder,
             revision=revision,
             commit_message=message or MESSAGE,
-            delete_patterns=[*READ, *PICTURES],
+            delete_patterns=_written_before(api, repo_id, revision),
         )
     return str(done.commit_url)
 
@@ -74,27 +76,39 @@ def check_access(repo_id: str, token: str | bool | None) -> None:
         raise InputError(f"{repo_id}: not uploaded: {constants.ENDPOINT} cannot be reached")
 
 
-def _make_room(api: Any, repo_id: str, private: bool) -> None:
+def _make_room(api: Any, repo_id: str, private: bool, revision: str | None = None) -> None:
     """Create the repository, or check that an existing one holds a model of ours or nothing."""
     from huggingface_hub.errors import RepositoryNotFoundError
 
     try:
-        there = api.model_info(repo_id)
+        there = api.model_info(repo_id, revision=revision)
     except RepositoryNotFoundError:
         api.create_repo(repo_id, private=private)
         return
     names = {one.rfilename for one in there.siblings or ()}
     foreign = sorted(names - {".gitattributes", "README.md", "LICENSE"})
-    if foreign and not ("config.json" in names and _is_ours(api, repo_id)):
+    if foreign and not ("config.json" in names and _is_ours(api, repo_id, revision)):
         raise InputError(
             f"{repo_id}: already contains other files ({foreign[0]}): upload to a new repository"
         )
-    if private and not there.private:
+    if private and not there.private and revision is None:
         note(f"{repo_id} already exists and is public")
 
 
-def _is_ours(api: Any, repo_id: str) -> bool:
-    return is_model_folder(Path(api.hf_hub_download(repo_id, "config.json")).parent)
+def _is_ours(api: Any, repo_id: str, revision: str | None) -> bool:
+    config = api.hf_hub_download(repo_id, "config.json", revision=revision)
+    return is_model_folder(Path(config).parent)
+
+
+def _written_before(api: Any, repo_id: str, revision: str | None) -> list[str]:
+    """The files of an earlier upload, by its checksums: nothing else is removed."""
+    there = api.model_info(repo_id, revision=revision)
+    names = {one.rfilename for one in there.siblings or ()}
+    if CHECKSUMS not in names:
+        return []
+    place = api.hf_hub_download(repo_id, CHECKSUMS, revision=revision)
+    known = read_json(Path(place), files=dict)["files"]
+    return [*(name for name in known if "/" not in name and name in names), PICTURE]
 
 
 @contextlib.contextmanager
@@ -116,7 +130,7 @@ def writing_hub(repo_id: str) -> Iterator[None]:
                 "your own, or a token with the right to write"
             ) from error
         raise InputError(f"{repo_id}: not uploaded ({reason_of(error)})") from error
-    except (RuntimeError, ValueError) as error:  # the clients of large files raise their own
-        if isinstance(error, InputError):
-            raise
+    except (InputError, OSError):
+        raise
+    except Exception as error:  # the clients below the hub's raise what they like
         raise InputError(f"{repo_id}: not uploaded ({reason_of(error)})") from error

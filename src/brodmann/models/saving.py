@@ -81,7 +81,9 @@ def _description(model: "MultiTaskModel", published: bool) -> dict[str, Any]:
 
 
 def _public_source(spec: TaskSpec) -> str:
-    return spec.source if spec.named or spec.source.startswith("hub:") else ""
+    """Where the examples come from, unless that is a place on this machine."""
+    public = spec.source.startswith("hub:") or spec.source == spec.named
+    return spec.source if public else ""
 
 
 def load_model(cls: type["MultiTaskModel"], folder: Path) -> "MultiTaskModel":

@@ -34,12 +34,13 @@ def export(
     if isinstance(source, Path):
         # On the CPU: the files are the same anywhere.
         model = MultiTaskModel.from_pretrained(source, device="cpu")
-        out = out or source / f"{task}-{form}"
+        if out is None and source.is_dir():
+            out = source / f"{task}-{form}"
     else:
         model = source
     model.spec(task)
     if out is None:
-        raise InputError("export: a model in memory has no folder: name one")
+        raise InputError("export: only a folder on this machine can hold the export: name one")
     folder = out
     if form == "onnx":
         return folder, export_onnx(model, task, folder)

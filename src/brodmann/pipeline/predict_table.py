@@ -1,5 +1,6 @@
 """Write answers: JSON lines, or a table (CSV, Parquet) with the input's columns beside them."""
 
+import contextlib
 import csv
 import io
 import json
@@ -50,8 +51,8 @@ def write_answers(
 ) -> None:
     """Write one line or row per answer, as they come, to a file or through a function.
 
-    `specs` are the requested tasks. In a table, a single requested task (`alone`) names its columns
-    without the task; the first rows decide the columns, and a later new one raises an InputError.
+    `specs` are the requested tasks; with `alone`, answers are those of the only one. The first rows
+    decide the columns of a table, and a later new one raises an InputError.
     """
     if form == "parquet":
         assert isinstance(target, Path)
@@ -87,8 +88,8 @@ def _write_parquet(rows: Iterable[dict[str, Any]], place: Path) -> None:
     import pyarrow.parquet as pq
 
     given = iter(rows)
-    first = list(islice(given, CHUNK))
-    table = pa.Table.from_pylist(first)
+    with _one_type_per_column(pa):
+        table = pa.Table.from_pylist(list(islice(given, CHUNK)))
     unknown = [field.name for field in table.schema if pa.types.is_null(field.type)]
     for name in unknown:  # nothing but missing values so far: anything may follow
         place_of = table.schema.get_field_index(name)
@@ -96,12 +97,18 @@ def _write_parquet(rows: Iterable[dict[str, Any]], place: Path) -> None:
     with pq.ParquetWriter(place, table.schema) as writer:
         writer.write_table(table)
         while chunk := list(islice(given, CHUNK)):
-            try:
+            with _one_type_per_column(pa):
                 writer.write_table(pa.Table.from_pylist(chunk, schema=table.schema))
-            except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-                raise InputError(
-                    f"the inputs' columns change their type ({error}): use --format csv or jsonl"
-                ) from None
+
+
+@contextlib.contextmanager
+def _one_type_per_column(pa: Any) -> Iterator[None]:
+    try:
+        yield
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise InputError(
+            f"the inputs' columns change their type ({error}): use --format csv or jsonl"
+        ) from None
 
 
 def _rows(
@@ -112,6 +119,11 @@ def _rows(
     first = list(islice(given, CHUNK))
     inputs = list(dict.fromkeys(key for answer in first for key in _input(answer["input"])))
     columns = [*inputs, *(column for spec in specs.values() for column in _columns(spec)), NOTE]
+    taken = next((name for name in inputs if name in columns[len(inputs) :]), None)
+    if taken is not None:
+        raise InputError(
+            f"the inputs have a column '{taken}', which holds answers: rename it, or leave it out"
+        )
     for number, answer in enumerate(chain(first, given), start=1):
         row = _input(answer["input"])
         new = next((key for key in row if key not in inputs), None)

@@ -8,8 +8,6 @@ from brodmann.models.card_metadata import CardFacts
 from brodmann.pipeline.map import DISSOCIATION, FILE
 from brodmann.results import Dissociation, HeadScores
 
-PICTURE = "head_map.png"
-
 
 def push(
     source: Path,
@@ -23,7 +21,7 @@ def push(
 ) -> str:
     """Upload the model of a run or model folder; return the commit's address."""
     from brodmann.models.multitask import MultiTaskModel
-    from brodmann.models.publishing import check_access
+    from brodmann.models.publishing import PICTURE, check_access
     from brodmann.models.publishing import push as upload
     from brodmann.reporting.figures import plot
 

@@ -20,11 +20,15 @@ def accelerator(device: torch.device) -> Any:
     a process for good, so it does not choose for a process alone: the next model may run elsewhere.
     """
     from accelerate import Accelerator, DistributedDataParallelKwargs
+    from accelerate.state import AcceleratorState
 
     asked = int(os.environ.get("WORLD_SIZE", "1"))
+    # Accelerate refuses another choice than that of whoever used it first in this process.
+    begun = bool(AcceleratorState._shared_state)
+    alone = asked == 1 and not begun
     try:
         made = Accelerator(
-            cpu=asked == 1 or device.type == "cpu",
+            cpu=alone or (asked > 1 and device.type == "cpu"),
             device_placement=asked > 1,
             # A batch of one task leaves the other tasks' heads without gradients.
             kwargs_handlers=[DistributedDataParallelKwargs(find_unused_parameters=True)],

@@ -3,7 +3,7 @@
 Accelerate's registry says which names there are. TensorBoard, MLflow, Aim, trackio and Weights &
 Biases write into the run folder and reach no network, unless the tool's own environment variable
 (`MLFLOW_TRACKING_URI`, `WANDB_MODE`, `TRACKIO_SPACE_ID`, …) says otherwise. The other trackers
-get nothing but names and values: where they write is up to them. A resumed run goes on in the same
+get nothing but names and values: where they write is up to them. A resumed run continues the same
 run of its trackers; what identifies it there is in `trackers.json`.
 """
 
@@ -15,8 +15,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-
-import torch
 
 from brodmann.errors import InputError, did_you_mean
 from brodmann.files import read_json, write_json
@@ -106,9 +104,8 @@ def tracking(
         if "trackio" in trackers:
             _forget_import("trackio")
         known = read_json(where / FILE) if (where / FILE).is_file() else {}
-        made = Accelerator(
-            cpu=not torch.cuda.is_available(), log_with=list(trackers), project_dir=str(where)
-        )
+        # The loop has chosen the device: Accelerate takes no second choice.
+        made = Accelerator(log_with=list(trackers), project_dir=str(where))
         options = {name: _options(place, known.get(name)) for name, place in places.items()}
         made.init_trackers(PROJECT, config=plain_values(settings), init_kwargs=options)
         if main and folder is not None:

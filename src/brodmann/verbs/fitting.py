@@ -81,6 +81,8 @@ def fit(
     methods: Sequence[Method] = (),
     **options: Unpack[FitOptions],
 ) -> History:
+    if isinstance(callbacks, Callback):
+        raise InputError("callbacks: expected a list, found one callback: put it in [ ]")
     for callback in callbacks:
         if not isinstance(callback, Callback):
             raise InputError(

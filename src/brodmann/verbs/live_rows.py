@@ -59,23 +59,32 @@ def with_rows_on_disk(values: dict[str, Any], config: Config) -> dict[str, Any]:
         check_strangers(config.folder)
     store, written = TableStore(), {}
     described = []
-    for task in tasks:
+    begun = (config.folder / "config.toml").is_file()
+    for number, task in enumerate(tasks):
         live = _live_keys(task) if isinstance(task, Mapping) else []
         task = dict(task) if live else task
+        name = str(task.get("name") or f"task{number}") if live else ""
         for key in live:
-            source, name = task.pop(key), str(task.get("name", "task"))
+            source = task.pop(key)
             if id(source) not in written:  # several tasks may read one table
                 tables = store.given(source, f"task '{name}': {key}", "utf-8", ())
-                alone = len(tables) == 1  # else the splits of a dataset
+                prefix = f"{name}-{key}"
                 written[id(source)] = {
-                    key if alone else split: (
-                        _write(table, folder / f"{name}-{key if alone else split}.jsonl"),
+                    split: (
+                        _write(
+                            table,
+                            folder / f"{prefix if len(tables) == 1 else f'{name}-{split}'}.jsonl",
+                            begun=begun,
+                        ),
                         table,
                     )
                     for split, table in tables.items()
                 }
             found = written[id(source)]
-            task |= {split: str(path) for split, (path, _) in found.items()}
+            if len(found) == 1:
+                task[key] = str(next(iter(found.values()))[0])
+            else:  # the splits of a dataset
+                task |= {split: str(path) for split, (path, _) in found.items()}
             _keep_label_names(task, [table for _, table in found.values()])
         described.append(task)
     return values | {"tasks": described}
@@ -90,17 +99,18 @@ def _live_keys(task: Mapping[str, Any]) -> list[str]:
 
 def _keep_label_names(task: dict[str, Any], tables: Sequence[Table]) -> None:
     """Keep the names of labels that a dataset states apart from its rows."""
-    column = task.get("label") or task.get("tags") or "label"
-    names = next((table.label_names[column] for table in tables if column in table.label_names), [])
+    columns = [task.get("label"), task.get("tags"), "label", "tags"]
+    known = [table.label_names for table in tables]
+    names = next((one[column] for column in columns for one in known if column in one), None)
     if names:
         task.setdefault("labels", names)
 
 
-def _write(table: Table, path: Path) -> Path:
-    """Write rows as JSON lines; rows that differ from those of an earlier call are an error."""
-    lines = (json.dumps(row, ensure_ascii=False, default=str) for row in table.rows)
+def _write(table: Table, path: Path, *, begun: bool) -> Path:
+    """Write rows as JSON lines; rows that differ from those a run began with are an error."""
+    lines = (json.dumps(row, default=str) for row in table.rows)
     text = "".join(f"{line}\n" for line in lines)
-    if path.is_file():
+    if begun and path.is_file():
         if path.read_text(encoding="utf-8") != text:
             raise InputError(
                 f"{path}: the rows in memory differ from those this run began with: set another "

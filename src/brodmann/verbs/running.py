@@ -257,7 +257,9 @@ def report(
     events: Report | None = None,
 ) -> Page:
     """Write one page about a run, a study, or several runs side by side, from stored results."""
-    given = _runs(runs) or [Path(runs)]  # type: ignore[arg-type]
+    given = [Path(runs)] if isinstance(runs, str | os.PathLike) else _runs(runs) or []
+    if not given:
+        raise InputError("report: expected at least one run, found none")
     folders = [
         path.parent
         if path.name == "config.toml" and (path.parent / "provenance.json").is_file()

@@ -52,8 +52,8 @@ def export(
 ) -> Path:
     """Write one task as an ordinary transformers checkpoint or as ONNX; return its folder.
 
-    `to` is "transformers" or "onnx"; `out` may be left out for a run or folder, which then holds
-    the export. `zeroed` fills removed
+    `to` is "transformers", "onnx" or "peft"; `out` may be left out for a run or folder, which then
+    holds the export. `zeroed` fills removed
     heads with zeros, so that any transformers can load the checkpoint.
     """
     from brodmann.pipeline.export import export as write
@@ -140,9 +140,10 @@ def relate(
     """Measure how tasks relate: by words, groups or pair trainings, or inside trained runs.
 
     Takes a configuration, a run, or loaded tasks (for "words" and "groups"). `clusters` is their
-    number (default: the clearest); `examples` are texts per task; `limit` training examples per
-    task for "pairs"; `other` is the second run for "attention"; `corpus` replaces the tasks' own
-    sentences for "dse" and "cra"; `pieces` compares word pieces instead of words.
+    number (default: the clearest); `examples` are texts per task (for "dse" and "cra", of all tasks
+    together); `limit` is the number of training examples per task for "pairs"; `other` the second
+    run for "attention". `corpus` replaces the tasks' own sentences for "dse" and "cra"; `pieces`
+    compares word pieces instead of words.
     """
     from brodmann.pipeline.attention import relate_attention
     from brodmann.pipeline.relate import relate as relate_run
@@ -153,9 +154,11 @@ def relate(
         raise InputError(f"by = '{by}'{did_you_mean(by, RELATIONS)}")
     relation = RELATIONS[by]
     if isinstance(tasks, Sequence) and not isinstance(tasks, str):
-        if relation.of != "data" or pieces:
+        if relation.of != "data":
             able = " or ".join(f"'{name}'" for name in names_of("data"))
             raise InputError(f"loaded tasks relate by {able}; by = '{by}' needs a run")
+        if pieces:
+            raise InputError("pieces: loaded tasks have no backbone: pass a configuration or run")
         with followed(progress, report) as shown:
             found = relate_tasks(tasks, shown, by=by, clusters=clusters)
         return Outcome(f"relate by {by}", found, rows_of_relation(found, by), None, shown.blocks)

@@ -83,8 +83,41 @@ def test_tasks_over_one_table_share_its_held_out_rows() -> None:
     assert len(list(Path("runs/live/data").iterdir())) == 1
 
 
+def test_one_table_in_two_roles_keeps_both() -> None:
+    config, _ = settle(
+        settings(described(data=ROWS), {**described(train=ROWS[:30], validation=ROWS), "name": "b"})
+    )
+    first, second = (dict(task) for task in config.given_tasks())
+    assert first["data"] == second["validation"] and second["train"] != first["data"]
+
+
+def test_class_names_of_token_tags_are_kept() -> None:
+    import datasets
+
+    tags = datasets.Sequence(datasets.ClassLabel(names=["O", "B-PER"]))
+    features = datasets.Features(
+        {"tokens": datasets.Sequence(datasets.Value("string")), "tags": tags}
+    )
+    rows = {"tokens": [["Ann", "sat"]] * 30, "tags": [[1, 0]] * 30}
+    table = datasets.Dataset.from_dict(rows, features=features)
+    config, _ = settle(settings({"name": "names", "kind": "tokens", "train": table}))
+    assert config.given_tasks()[0]["labels"] == ["O", "B-PER"]
+
+
+def test_rows_may_be_corrected_before_the_run_begins() -> None:
+    for rows in (ROWS[:20], ROWS):
+        config, base = settle(settings(described(train=rows)))
+    (task,) = bm.load_tasks(config.given_tasks(), base=base)
+    assert sum(task.sizes.values()) == len(ROWS)
+
+
+def test_a_lone_surrogate_is_reported_by_the_reader() -> None:
+    with pytest.raises(bm.InputError, match="half a character"):
+        bm.train(settings(described(train=[*ROWS, {"words": "\ud800", "y": "a"}])))
+
+
 def test_other_rows_under_the_same_name_are_an_error() -> None:
-    settle(settings(described(train=ROWS)))
+    bm.train(settings(described(train=ROWS)))
     with pytest.raises(bm.InputError) as caught:
         settle(settings(described(train=ROWS[:20])))
     place = Path("runs/live/data/topic-train.jsonl").resolve()

@@ -162,6 +162,37 @@ def test_prune_export_predict_and_report(finished: Path) -> None:
     assert bm.report([run], out="both.html").path == Path("both.html").resolve()
 
 
+def test_small_mistakes_are_one_line(finished: Path) -> None:
+    tasks = bm.load_tasks(settings()["tasks"])
+    model = bm.Run(finished).load_model()
+    cases: list[tuple[Any, str]] = [
+        (lambda: bm.report([]), "report: expected at least one run, found none"),
+        (
+            lambda: bm.fit(model, tasks, callbacks=bm.Callback()),  # type: ignore[arg-type]
+            "callbacks: expected a list, found one callback: put it in [ ]",
+        ),
+        (
+            lambda: bm.Run(finished).load_model(device=None),  # type: ignore[arg-type]
+            "device = None: expected auto, cpu, cuda, cuda:1, mps or xpu",
+        ),
+        (
+            lambda: bm.relate(tasks, pieces=True),
+            "pieces: loaded tasks have no backbone: pass a configuration or run",
+        ),
+    ]
+    for call, said in cases:
+        with pytest.raises(bm.InputError) as caught:
+            call()
+        assert str(caught.value) == said
+
+
+def test_changes_leave_the_callers_dict_alone() -> None:
+    asked = settings()
+    with pytest.raises(bm.InputError):
+        bm.run(asked, changes={"tasks.0.limit.train": 5, "training.nothing": 1})
+    assert asked["tasks"][0]["limit"] == LIMIT and "nothing" not in asked["training"]
+
+
 def test_results_show_themselves_in_notebooks(finished: Path) -> None:
     run = bm.Run(finished)
     assert run.heads is not None and run.dissociation is not None

@@ -68,7 +68,7 @@ def _annotations(task: Mapping[str, Any], where: str) -> list[Mapping[str, Any]]
 def _columns(annotation: Mapping[str, Any], where: str) -> dict[str, Any]:
     """The results of one annotation by the name of their control."""
     columns: dict[str, Any] = {}
-    for result in annotation.get("result", []):
+    for result in annotation.get("result") or []:
         value = result.get("value") if isinstance(result, Mapping) else None
         if not isinstance(value, Mapping):
             raise InputError(f"{where}: a result without a value: {result!r:.60}")

@@ -30,6 +30,8 @@ def choose_device(asked: str | torch.device = "auto") -> torch.device:
     """The device of that name; raises InputError, with what is there, if this machine lacks it."""
     if isinstance(asked, torch.device):
         return asked
+    if not isinstance(asked, str):
+        raise InputError(f"device = {asked!r:.40}: expected auto, cpu, cuda, cuda:1, mps or xpu")
     found = available_devices()
     kind, _, number = (found[0] if asked == "auto" else asked).partition(":")
     if not re.fullmatch(DEVICES, asked):

@@ -72,7 +72,7 @@ class TaskLoraEncoder(LoraEncoder):
 
 
 def _add(layer: Any, args: tuple[Any, ...], output: Tensor) -> Tensor:
-    """Add to the rows of each task what its adapter makes of them."""
+    """Add the output of its adapter to the rows of each task."""
     context, states = current(), args[0]
     found = []
     for task, rows in zip(context.tasks, context.rows, strict=True):
