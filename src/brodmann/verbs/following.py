@@ -11,14 +11,18 @@ from brodmann.training.events import Event, Report
 
 
 class Follower:
-    """A report function that passes events on and keeps the blocks of results."""
+    """A report function that passes events on and keeps the blocks of results.
 
-    def __init__(self, report: Report) -> None:
-        self.report = report
+    Without `shows_results`, results are not passed on: what a verb returns shows them.
+    """
+
+    def __init__(self, report: Report, *, shows_results: bool) -> None:
+        self.report, self.shows_results = report, shows_results
         self.blocks: list[Block] = []
 
     def __call__(self, event: Event, facts: dict[str, Any], /) -> None:
-        self.report(event, facts)
+        if event not in RESULTS or self.shows_results:
+            self.report(event, facts)
         if event in RESULTS:
             make, _ = RESULTS[event]
             self.blocks += make(facts)
@@ -28,4 +32,4 @@ class Follower:
 def followed(progress: bool | None, report: Report | None) -> Iterator[Follower]:
     """Yield a follower whose events go to `report` or, if there is none, to the terminal."""
     with watched(progress, report) as shown:
-        yield Follower(shown)
+        yield Follower(shown, shows_results=report is not None)

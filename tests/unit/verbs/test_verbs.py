@@ -142,6 +142,13 @@ def test_relations_of_runs_and_of_loaded_tasks(finished: Path) -> None:
     )
 
 
+def test_results_are_returned_and_not_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    tasks = bm.load_tasks(settings()["tasks"])
+    found = bm.relate(tasks, progress=True)
+    assert capsys.readouterr().out == ""
+    assert found.blocks and "Clusters" in found._repr_html_()
+
+
 def test_plans_of_runs_and_of_recipes(finished: Path) -> None:
     stages = bm.plan(settings("planned")).to_frame().set_index("stage")
     assert stages.loc["training", "seconds"] > 0
