@@ -34,7 +34,7 @@ class LoraEncoder(SharedEncoder):
     """A frozen backbone with one adapter, which every task reads through."""
 
     PARTS: ClassVar[dict[str, str]] = {"backbone.*.lora_": "lora"}
-    RATES: ClassVar[dict[str, float]] = {"lora": 5.0}
+    RATES: ClassVar[dict[str, float]] = {"lora": 10.0}
 
     def __init__(
         self, backbone: Any, settings: LoraSettings, adapters: Sequence[str] = (FOR_ALL,)
