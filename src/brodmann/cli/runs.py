@@ -279,15 +279,9 @@ def report(
     """
     from brodmann.reporting.sections import sections
     from brodmann.studies.report import read_study, report_on
+    from brodmann.verbs.running import reported_folder
 
-    folders = [
-        path.parent
-        if path.name == "config.toml" and (path.parent / "provenance.json").is_file()
-        else loaded(path, None)[0].folder
-        if path.is_file()
-        else path
-        for path in paths
-    ]
+    folders = [reported_folder(path) for path in paths]
     if out is None and len(folders) > 1 and not text:
         raise InputError("several runs: name the file for their page, for example --out both.html")
     if text:

@@ -55,10 +55,14 @@ def page(title: str, subtitle: str, sections: Sequence[Section]) -> str:
 
 
 def frame(title: str, subtitle: str, sections: Sequence[Section], height: int = 640) -> str:
-    """The same page inside a notebook's cell: shut off from the notebook, scripts included."""
-    inside = escape(page(title, subtitle, sections))
+    """The same page for a notebook's cell."""
+    return framed(page(title, subtitle, sections), height)
+
+
+def framed(document: str, height: int = 640) -> str:
+    """A page inside a notebook's cell: shut off from the notebook, scripts included."""
     return (
-        f'<iframe srcdoc="{inside}" sandbox="allow-scripts" '
+        f'<iframe srcdoc="{escape(document)}" sandbox="allow-scripts" '
         f'style="width:100%;height:{height}px;border:0"></iframe>'
     )
 

@@ -33,7 +33,7 @@ def report_on(folders: list[Path], report: Report, *, to: Path | None = None) ->
     if place.is_dir():
         place = place / FILE
     if to is not None:
-        _check_ours(place)
+        check_page(place)
     figures = "figures" if to is None else f"{place.stem}-figures"
     write_text(place, page(study.title, subtitle(study), parts))
     write_figures(study, place.parent / figures)
@@ -41,7 +41,7 @@ def report_on(folders: list[Path], report: Report, *, to: Path | None = None) ->
     return place
 
 
-def _check_ours(place: Path) -> None:
+def check_page(place: Path) -> None:
     """Raise InputError unless the file is new or an older page of ours."""
     if not place.exists():
         return

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 from brodmann.errors import InputError
 from brodmann.files import read_json, write_json, write_text
 from brodmann.reporting.blocks import Block, Section
-from brodmann.reporting.html import frame, page
+from brodmann.reporting.html import frame, framed, page
 from brodmann.reporting.record import read_record
 from brodmann.reporting.sections import answer, atlas, dissociation_matrix
 from brodmann.results import Dissociation, HeadScores, need_pandas
-from brodmann.studies.report import read_study, report_on, subtitle
+from brodmann.studies.report import check_page, read_study, report_on, subtitle
 from brodmann.training.events import silent
 from brodmann.verbs.rows import Row, rows_of_scores
 
@@ -96,13 +96,7 @@ class Page:
     path: Path
 
     def _repr_html_(self) -> str:
-        from markupsafe import escape
-
-        inside = escape(self.path.read_text(encoding="utf-8"))
-        return (
-            f'<iframe srcdoc="{inside}" sandbox="allow-scripts" '
-            'style="width:100%;height:640px;border:0"></iframe>'
-        )
+        return framed(self.path.read_text(encoding="utf-8"))
 
 
 @dataclass(frozen=True, repr=False)
@@ -127,6 +121,7 @@ class Outcome:
         """Write it to a file: a page (.html), or its document (.json)."""
         place = Path(path)
         if place.suffix == ".html":
+            check_page(place)
             write_text(place, page(self.verb, str(self.folder or ""), self._sections()))
             return place
         return _write_document(place, self.document)

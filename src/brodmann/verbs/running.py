@@ -3,18 +3,20 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from brodmann.config import Changes, Config
 from brodmann.errors import InputError
 from brodmann.studies import Study, load_study, study_of
 from brodmann.studies.report import FILE, report_on
-from brodmann.studies.work import Engine
 from brodmann.training.events import Report
 from brodmann.verbs.asking import Asked, settle
 from brodmann.verbs.following import followed
 from brodmann.verbs.outcomes import Outcome, Page, Run
 from brodmann.verbs.rows import rows_of_comparison, rows_of_plan, rows_of_study, rows_of_tables
+
+if TYPE_CHECKING:
+    from brodmann.studies.work import Engine
 
 Place = str | os.PathLike[str]
 
@@ -73,7 +75,7 @@ def grid(
     config: Asked,
     *,
     changes: Changes | None = None,
-    engine: Engine | None = None,
+    engine: "Engine | None" = None,
     retries: int = 0,
     progress: bool | None = None,
     report: Report | None = None,
@@ -221,7 +223,7 @@ def reproduce(
     data_dir: Place | None = None,
     output: Place = "runs",
     limit: int | None = None,
-    engine: Engine | None = None,
+    engine: "Engine | None" = None,
     retries: int = 0,
     changes: Sequence[str] = (),
     progress: bool | None = None,
@@ -260,18 +262,18 @@ def report(
     given = [Path(runs)] if isinstance(runs, str | os.PathLike) else _runs(runs) or []
     if not given:
         raise InputError("report: expected at least one run, found none")
-    folders = [
-        path.parent
-        if path.name == "config.toml" and (path.parent / "provenance.json").is_file()
-        else settle(path)[0].folder
-        if path.is_file()
-        else path
-        for path in given
-    ]
+    folders = [reported_folder(path) for path in given]
     if out is None and len(folders) > 1:
         raise InputError("several runs: name the file for their page, for example out='both.html'")
     with followed(progress, events) as shown:
         return Page(report_on(folders, shown, to=None if out is None else Path(out)))
+
+
+def reported_folder(path: Path) -> Path:
+    """The folder of a run or study that is named by itself, by its config.toml or by its TOML."""
+    if path.name == "config.toml" and (path.parent / "provenance.json").is_file():
+        return path.parent
+    return settle(path)[0].folder if path.is_file() else path
 
 
 def _studied(

@@ -50,11 +50,11 @@ def export(
     out: Place | None = None,
     zeroed: bool = False,
 ) -> Path:
-    """Write one task as an ordinary transformers checkpoint or as ONNX; return its folder.
+    """Write one task as a transformers checkpoint, ONNX or a peft adapter; return its folder.
 
     `to` is "transformers", "onnx" or "peft"; `out` may be left out for a run or folder, which then
-    holds the export. `zeroed` fills removed
-    heads with zeros, so that any transformers can load the checkpoint.
+    holds the export. `zeroed` fills removed heads with zeros, so that any transformers can load the
+    checkpoint.
     """
     from brodmann.pipeline.export import export as write
 

@@ -213,6 +213,11 @@ def test_results_show_themselves_in_notebooks(finished: Path) -> None:
     assert related.save("words.json") == Path("words.json")
     with pytest.raises(bm.InputError, match=r"^words.csv: expected a name that ends in"):
         related.save("words.csv")
+    assert related.save("words.html") and related.save("words.html")  # our own page
+    Path("thesis.html").write_text("mine")
+    with pytest.raises(bm.InputError, match=r"already exists and is not a Brodmann report"):
+        related.save("thesis.html")
+    assert Path("thesis.html").read_text() == "mine"
 
 
 def test_hostile_names_are_escaped_in_notebooks() -> None:
