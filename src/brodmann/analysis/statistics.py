@@ -225,3 +225,11 @@ def mean_and_spread(values: Sequence[float] | Array) -> tuple[float, float | Non
     """Mean and standard deviation over seeds (None for one seed)."""
     spread = float(np.std(values, ddof=1)) if len(values) > 1 else None
     return float(np.mean(values)), spread
+
+
+def rank_auc(own: Array, foreign: Array) -> float:
+    """How often a foreign score exceeds an own one; ties count half (area under the ROC curve)."""
+    ordered = np.sort(own)
+    below = np.searchsorted(ordered, foreign, side="left")
+    up_to = np.searchsorted(ordered, foreign, side="right")
+    return float((below + up_to).mean() / (2 * len(ordered)))

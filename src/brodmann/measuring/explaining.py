@@ -126,8 +126,8 @@ def _task_of(model: Any, task: str | None) -> str:
 def _explain_task(
     model: Any, task: str, text: str, pair: str | None, label: str | int | None
 ) -> Explanation:
+    from brodmann.data.answering.inputs import read_inputs
     from brodmann.models.evaluation import unlabelled
-    from brodmann.models.predicting import read_inputs
 
     spec = model.spec(task)
     if spec.kind != "classification":

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from brodmann.data.answering.inputs import expected_input
 from brodmann.data.tasks import TaskSpec
 from brodmann.errors import visible
 from brodmann.models.card_metadata import CardFacts, header, is_path, languages_of
 from brodmann.models.pooling import describe_pooling
-from brodmann.models.predicting import expected_input
 from brodmann.text import NOTHING, dissociation, millions, parameters, percent, with_interval
 
 if TYPE_CHECKING:

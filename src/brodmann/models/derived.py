@@ -1,9 +1,12 @@
-"""Models derived from a model: the same encoder for other tasks, and heads for added tasks."""
+"""Models derived from a model: the same encoder for other tasks, and tasks added to it."""
 
 import copy
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
 
 from brodmann.data.kinds import KINDS
 from brodmann.data.tasks import Task, TaskSpec
@@ -51,6 +54,7 @@ def merged_model(model: "MultiTaskModel") -> "MultiTaskModel":
         state = (first if one else plain_backbone(model, spec.name)).state_dict()
         new.encoder.backbone_of(spec.name).load_state_dict(state)
     new.heads.load_state_dict(model.heads.state_dict())
+    new.rules = dict(model.rules)
     if model.gates is not None and new.gates is not None:
         new.gates.load_state_dict(model.gates.state_dict())
     return new.to(model.device).train(model.training)
@@ -92,7 +96,33 @@ def model_for_tasks(
     return new.to(model.device)
 
 
-def head_for_new_task(model: Any, spec: TaskSpec, like: str, head: str) -> Any:
+def add_task(model: "MultiTaskModel", spec: TaskSpec, like: str, head: str) -> None:
+    """Make room for a new task; see `MultiTaskModel.add_task`."""
+    new = _head_for_new_task(model, spec, like, head)
+    key, seed = module_key(spec.output_head), model.settings.seed * 1000 + len(model.specs)
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        model.encoder.add_task(spec.name, like)
+    model.settings.parameters = model.encoder.describe(model.settings.parameters)
+    model.heads[key] = new.to(model.device)
+    model.specs[spec.name] = spec
+    model.train(model.training)  # new modules get the mode of the rest
+
+
+def train_only(model: "MultiTaskModel", tasks: Sequence[str]) -> None:
+    """Freeze everything that does not belong to these tasks alone (heads and own modules)."""
+    others = {spec.output_head for spec in model.specs.values() if spec.name not in tasks}
+    own: list[nn.Parameter] = []
+    for task in tasks:
+        own += model.encoder.task_parameters(task)
+        if model.spec(task).output_head not in others:
+            own += model.head_of(task).parameters()
+    model.requires_grad_(False)
+    for parameter in own:
+        parameter.requires_grad_(True)
+
+
+def _head_for_new_task(model: Any, spec: TaskSpec, like: str, head: str) -> Any:
     """The output head of an added task: a shared one, a copy, or a new one."""
     if spec.name in model.specs:
         raise InputError(f"the model already has a task '{spec.name}'")

@@ -142,7 +142,7 @@ def item_outputs(
                 logits = model(batch).logits[0]
             values = logits.float().cpu().numpy()
             for place, item in enumerate(items):
-                found[int(item)] = _without_padding(values[place], form, encoded, int(item))
+                found[int(item)] = without_padding(values[place], form, encoded, int(item))
             if progress is not None:
                 progress(len(items))
     if world > 1:
@@ -150,7 +150,7 @@ def item_outputs(
     return [found[item] for item in range(encoded.items)]
 
 
-def _without_padding(values: Array, form: str, encoded: Encoded, item: int) -> Array:
+def without_padding(values: Array, form: str, encoded: Encoded, item: int) -> Array:
     first = encoded.item_rows[item]
     if form in ("span", "tokens"):
         return values[: encoded.starts[first + 1] - encoded.starts[first]].copy()

@@ -9,7 +9,8 @@ from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
-from brodmann.data.schema import PositiveFloat, PositiveInt, Settings, Share
+from brodmann.data.schema import PositiveFloat, PositiveInt, Settings, Share, checked
+from brodmann.errors import InputError
 
 SHORTEST = 8  # tokens: the special ones and a few words
 EVALUATION_BATCH = 64  # default number of items per batch where nothing is trained
@@ -142,4 +143,14 @@ class Blueprint:
             seed=seed,
             gates=settings.gates or "",
             pooling=pooling,
+        )
+
+
+def check_length(settings: Blueprint, limit: int) -> None:
+    """Raise InputError for lengths that the backbone cannot read."""
+    lengths = {"max_length": settings.max_length, "stride": settings.stride}
+    checked(ModelSettings, lengths, settings.backbone)
+    if settings.max_length > limit:
+        raise InputError(
+            f"max_length = {settings.max_length}: {settings.backbone} reads at most {limit} tokens"
         )

@@ -11,6 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from brodmann.data.answering.answer_texts import USUAL_BATCH
+from brodmann.data.answering.rules import Rules, Wishes
 from brodmann.data.batches import Batch, Part
 from brodmann.data.encoding import Encoded, encode_task
 from brodmann.data.kinds import KINDS
@@ -22,12 +24,18 @@ from brodmann.models.backbone.anatomy import AroundBackbones, bare_models
 from brodmann.models.backbone.checkpointing import enable_checkpointing
 from brodmann.models.backbone.devices import choose_device
 from brodmann.models.card_metadata import CardFacts
-from brodmann.models.derived import head_for_new_task, merged_model, model_for_tasks
+from brodmann.models.derived import add_task, merged_model, model_for_tasks, train_only
 from brodmann.models.encoders import ARCHITECTURES, Architecture, check_architecture
 from brodmann.models.encoders.task_context import checkpoint_contexts
 from brodmann.models.finding_trained import folder_of_trained
 from brodmann.models.heads.trained_gates import gates_for, through
-from brodmann.models.model_settings import USUAL_HEAD, USUAL_START, Blueprint, ModelSettings
+from brodmann.models.model_settings import (
+    USUAL_HEAD,
+    USUAL_START,
+    Blueprint,
+    ModelSettings,
+    check_length,
+)
 from brodmann.models.pooling import resolve_pooling
 from brodmann.models.saving import load_model, save_model
 from brodmann.models.task_heads import (
@@ -63,7 +71,7 @@ class MultiTaskModel(AroundBackbones):
         self.settings = settings
         self.tokenizer = backbone.tokenizer
         self.config = backbone.model.config
-        _check_length(settings, self.config, self.tokenizer)
+        check_length(settings, backbones.longest_input(self.config, self.tokenizer))
         with torch.random.fork_rng():  # new modules start from the seed
             torch.manual_seed(settings.seed)
             self.encoder = self.architecture.build(
@@ -71,6 +79,7 @@ class MultiTaskModel(AroundBackbones):
             )
         self.settings.parameters = self.encoder.describe(settings.parameters)
         self.gates = gates_for(self.encoder, settings.gates)
+        self.rules: dict[str, Rules] = {}  # fitted after training; another training ends them
         self.heads = nn.ModuleDict()
         check_shared(specs)
         for place, spec in enumerate(specs):
@@ -172,6 +181,7 @@ class MultiTaskModel(AroundBackbones):
 
     def switch_off(self, heads: Iterable[Head]) -> None:
         """Switch heads off permanently: they are saved as off and stay off in training."""
+        self.rules.clear()
         if self.gates is None:
             self.settings.gates = "mask"
             self.gates = gates_for(self.encoder, "mask")
@@ -193,28 +203,11 @@ class MultiTaskModel(AroundBackbones):
         copied, or is "random" or "xavier". `head` is "new", or "like" for a copy of that task's
         output head, if it has the same form.
         """
-        spec = task.spec if isinstance(task, Task) else task
-        new = head_for_new_task(self, spec, like, head)
-        key, seed = module_key(spec.output_head), self.settings.seed * 1000 + len(self.specs)
-        with torch.random.fork_rng():
-            torch.manual_seed(seed)
-            self.encoder.add_task(spec.name, like)
-        self.settings.parameters = self.encoder.describe(self.settings.parameters)
-        self.heads[key] = new.to(self.device)
-        self.specs[spec.name] = spec
-        self.train(self.training)  # new modules get the mode of the rest
+        add_task(self, task.spec if isinstance(task, Task) else task, like, head)
 
     def train_only(self, *tasks: str) -> None:
         """Freeze everything that does not belong to these tasks alone (heads and own modules)."""
-        others = {spec.output_head for spec in self.specs.values() if spec.name not in tasks}
-        own: list[nn.Parameter] = []
-        for task in tasks:
-            own += self.encoder.task_parameters(task)
-            if self.spec(task).output_head not in others:
-                own += self.head_of(task).parameters()
-        self.requires_grad_(False)
-        for parameter in own:
-            parameter.requires_grad_(True)
+        train_only(self, tasks)
 
     @property
     def device(self) -> torch.device:
@@ -294,22 +287,40 @@ class MultiTaskModel(AroundBackbones):
             "trainable": sum(p.numel() for p in self.parameters() if p.requires_grad),
         }
 
-    def predict(self, task: str, texts: Any, *, batch_size: int = 32) -> Any:
+    def predict(
+        self,
+        task: str,
+        texts: Any,
+        *,
+        abstain: float | None = None,
+        coverage: float | None = None,
+        batch_size: int = USUAL_BATCH,
+    ) -> Any:
         """Answer texts for one task: labels with probabilities, values, spans or entities.
 
         `texts` holds strings, pairs (tuples) or dicts with the task's columns: a list of dicts is
         returned. A frame or Dataset is returned with the columns `<task>.answer` and
-        `<task>.score`.
+        `<task>.score`. After `bm.calibrate`, texts whose `in_domain` is below `abstain` get no
+        answer, and `coverage` adds the set or interval that is right this often.
         """
         from brodmann.models.predicting import predict
 
-        return predict(self, task, texts, batch_size=batch_size)
+        return predict(self, task, texts, Wishes(abstain, coverage), batch_size=batch_size)
 
-    def predict_all(self, texts: Any, *, batch_size: int = 32) -> Any:
+    def predict_all(
+        self,
+        texts: Any,
+        *,
+        tasks: Sequence[str] | None = None,
+        abstain: float | None = None,
+        coverage: float | None = None,
+        batch_size: int = USUAL_BATCH,
+    ) -> Any:
         """Answer texts for every task that can read them, in one pass if they share the encoder."""
         from brodmann.models.predicting import predict_all
 
-        return predict_all(self, texts, batch_size=batch_size)
+        wishes = Wishes(abstain, coverage)
+        return predict_all(self, texts, tasks, wishes, batch_size=batch_size)
 
     def save_pretrained(
         self, folder: str | Path, *, scores: Mapping[str, Mapping[str, float]] | None = None
@@ -338,13 +349,3 @@ class MultiTaskModel(AroundBackbones):
         facts = CardFacts.of(scores or {}, licence)
         return push(self, repo_id, facts, private=private, token=token, revision=revision,
                     message=commit_message)  # fmt: skip
-
-
-def _check_length(settings: Blueprint, config: Any, tokenizer: Any) -> None:
-    lengths = {"max_length": settings.max_length, "stride": settings.stride}
-    checked(ModelSettings, lengths, settings.backbone)
-    limit = backbones.longest_input(config, tokenizer)
-    if settings.max_length > limit:
-        raise InputError(
-            f"max_length = {settings.max_length}: {settings.backbone} reads at most {limit} tokens"
-        )

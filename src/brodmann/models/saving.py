@@ -12,11 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
+from brodmann.data.answering.rules import Rules
+from brodmann.data.answering.rules_file import FILE as RULES
+from brodmann.data.answering.rules_file import read_rules, write_rules
 from brodmann.data.encoding import forget_last_call
 from brodmann.data.tasks import TaskSpec
 from brodmann.errors import InputError
 from brodmann.files import (
     CHECKSUMS,
+    checksum,
     damage_in,
     read_json,
     whole_file,
@@ -59,7 +63,22 @@ def save_model(
         write_json(temporary / "config.json", _description(model, published))
         write_tokenizer(model.tokenizer, temporary)
         write_text(temporary / "README.md", model_card(model, facts))
+        if model.rules:
+            write_rules(temporary, model.rules)
         write_checksums(temporary, but=("README.md",))
+
+
+def store_rules(folder: Path, rules: Mapping[str, Rules]) -> None:
+    """Write the rules of a saved model; a process killed meanwhile leaves an intact model."""
+    sums = folder / CHECKSUMS
+    if not sums.is_file():  # a model of an early version
+        write_rules(folder, rules)
+        return
+    files = read_json(sums, files=dict)["files"]
+    files.pop(RULES, None)
+    write_json(sums, {"files": files})
+    write_rules(folder, rules)
+    write_json(sums, {"files": files | {RULES: checksum(folder / RULES)}})
 
 
 def _description(model: "MultiTaskModel", published: bool) -> dict[str, Any]:
@@ -110,6 +129,8 @@ def load_model(cls: type["MultiTaskModel"], folder: Path) -> "MultiTaskModel":
         loaded = backbones.Backbone(settings.backbone, bare, tokenizer)
         model = cls(loaded, specs, replace(settings))
         model.load_state_dict(load_file(folder / "model.safetensors"))
+        part = RULES
+        model.rules = {n: r for n, r in read_rules(folder).items() if n in model.specs}
     except ImportError as error:  # the attention implementation is not installed
         raise InputError(f"{folder}: {reason_of(error)}") from error
     except Exception as error:  # transformers, tokenizers and safetensors share no error class

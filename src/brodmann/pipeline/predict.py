@@ -138,7 +138,7 @@ class Answers:
 
     def remarks(self) -> list[str]:
         """Sentences about unanswered inputs, one per reason."""
-        from brodmann.models.predicting import needed_columns
+        from brodmann.data.answering.inputs import needed_columns
 
         found = []
         if self.blank:

@@ -9,9 +9,9 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
+from brodmann.data.answering.answer_columns import answer_columns, answer_of, is_scored, score_of
 from brodmann.data.tasks import TaskSpec
 from brodmann.errors import InputError, did_you_mean
-from brodmann.models.answer_columns import answer_columns, answer_of, is_scored, score_of
 from brodmann.pipeline.predict import CHUNK
 
 FORMATS = {"jsonl": ".jsonl", "csv": ".csv", "parquet": ".parquet"}

@@ -51,8 +51,8 @@ def submission(
     device: str = "auto",
 ) -> dict[str, int]:
     """Write the zip; return the number of predictions in each of its files."""
+    from brodmann.data.answering.inputs import read_inputs
     from brodmann.models.multitask import MultiTaskModel
-    from brodmann.models.predicting import read_inputs
 
     if benchmark not in BENCHMARKS:
         raise InputError(f"unknown benchmark '{benchmark}'{did_you_mean(benchmark, BENCHMARKS)}")

@@ -295,7 +295,7 @@ def test_sizes_are_those_of_the_papers() -> None:
 
 def test_every_shape_is_applied_to_raw_rows_when_predicting(tmp_path: Path) -> None:
     """Also where a raw field has the name of one of ours (WSC's text, HotpotQA's context)."""
-    from brodmann.models.predicting import read_inputs
+    from brodmann.data.answering.inputs import read_inputs
 
     for entry in PUBLIC:
         if entry.shape is None or entry.benchmark == "mrqa":

@@ -7,6 +7,7 @@ output of its head, the loss of each item, how outputs become predictions, and i
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from brodmann.data.answering.decisions import USUAL, Decisions
 from brodmann.data.encoding import Encoded
 from brodmann.data.kinds import choice, classification, multilabel, regression, span, tokens
 from brodmann.data.metrics import Metric, Prediction
@@ -88,8 +89,26 @@ class Kind(Protocol):
         encoded: Encoded,
         examples: Sequence[Example],
         spec: TaskSpec,
+        thresholds: Mapping[str, float] = USUAL,
     ) -> list[dict[str, Any]]:
         """One prediction per example, in the form users read; `outputs[i]` is item i's logits."""
+
+    def threshold_grids(self, spec: TaskSpec) -> dict[str, list[float]]:
+        """The thresholds of `predict` by name with the values to try, the usual one first."""
+
+    @property
+    def decisions(self) -> Callable[[Sequence[Array], Encoded], Decisions] | None:
+        """(outputs, labelled encoding) → every choice among several answers."""
+
+    @property
+    def surprises(
+        self,
+    ) -> Callable[[Sequence[Prediction], Sequence[Example], TaskSpec], Array] | None:
+        """(predictions, labelled examples) → how strange each right answer is, (example,)."""
+
+    @property
+    def region(self) -> Callable[[Prediction, float, TaskSpec], dict[str, Any]] | None:
+        """(prediction, furthest, task) → the answers that are no stranger than `furthest`."""
 
     def trivial(
         self, train: Sequence[Example], examples: Sequence[Example], spec: TaskSpec

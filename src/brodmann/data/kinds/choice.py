@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from brodmann.data.answering.conformal import label_region
+from brodmann.data.answering.decisions import USUAL, Decisions, filled, softmax
 from brodmann.data.answers import choice_words, right_choices
 from brodmann.data.encoding import Encoded, encode_texts
-from brodmann.data.metrics import Metric, of_words
+from brodmann.data.metrics import Metric, Prediction, of_words
 from brodmann.data.sampling import entropy as entropies
 from brodmann.data.tasks import (
     Example,
@@ -150,13 +152,16 @@ def entropy(logits: "Tensor", real: "Tensor") -> tuple["Tensor", "Tensor"]:
 
 
 def predict(
-    outputs: Sequence[Array], encoded: Encoded, examples: Sequence[Example], spec: TaskSpec
+    outputs: Sequence[Array],
+    encoded: Encoded,
+    examples: Sequence[Example],
+    spec: TaskSpec,
+    thresholds: Mapping[str, float] = USUAL,
 ) -> list[dict[str, Any]]:
     predictions = []
     for logits, example in zip(outputs, examples, strict=True):
         logits = logits[: len(example["choices"])]
-        probabilities = np.exp(logits - logits.max())
-        probabilities /= probabilities.sum()
+        probabilities = softmax(logits)
         best = int(probabilities.argmax())
         predictions.append(
             {
@@ -167,6 +172,28 @@ def predict(
             }
         )
     return predictions
+
+
+def threshold_grids(spec: TaskSpec) -> dict[str, list[float]]:
+    return {}  # the most probable choice is the answer
+
+
+def decisions(outputs: Sequence[Array], encoded: Encoded) -> Decisions:
+    return Decisions(filled(outputs), encoded.labels["label"], encoded.item_example)
+
+
+def surprises(
+    predictions: Sequence[Prediction], examples: Sequence[Example], spec: TaskSpec
+) -> Array:
+    pairs = zip(predictions, examples, strict=True)
+    return np.array(
+        [1 - max(found["probabilities"][place] for place in right_choices(e)) for found, e in pairs]
+    )
+
+
+def region(prediction: Prediction, furthest: float, spec: TaskSpec) -> dict[str, Any]:
+    """The places of the choices that are no stranger than `furthest`, most probable first."""
+    return {"set": label_region(prediction["probabilities"], furthest)}
 
 
 def trivial(

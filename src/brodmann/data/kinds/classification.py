@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from brodmann.data.answering.conformal import label_region
+from brodmann.data.answering.decisions import USUAL, Decisions, softmax
 from brodmann.data.encoding import Encoded, one_row_an_example
-from brodmann.data.metrics import Metric, of_labels
+from brodmann.data.metrics import Metric, Prediction, of_labels
 from brodmann.data.sampling import entropy as entropies
 from brodmann.data.tasks import (
     Example,
@@ -113,12 +115,15 @@ def entropy(logits: "Tensor", real: "Tensor") -> tuple["Tensor", "Tensor"]:
 
 
 def predict(
-    outputs: Sequence[Array], encoded: Encoded, examples: Sequence[Example], spec: TaskSpec
+    outputs: Sequence[Array],
+    encoded: Encoded,
+    examples: Sequence[Example],
+    spec: TaskSpec,
+    thresholds: Mapping[str, float] = USUAL,
 ) -> list[dict[str, Any]]:
     predictions = []
     for logits in outputs:
-        probabilities = np.exp(logits - logits.max())
-        probabilities /= probabilities.sum()
+        probabilities = softmax(logits)
         best = int(probabilities.argmax())
         predictions.append(
             {
@@ -128,6 +133,28 @@ def predict(
             }
         )
     return predictions
+
+
+def threshold_grids(spec: TaskSpec) -> dict[str, list[float]]:
+    return {}  # the most probable class is the answer
+
+
+def decisions(outputs: Sequence[Array], encoded: Encoded) -> Decisions:
+    return Decisions(np.array(outputs), encoded.labels["label"], encoded.item_example)
+
+
+def surprises(
+    predictions: Sequence[Prediction], examples: Sequence[Example], spec: TaskSpec
+) -> Array:
+    right = (spec.label_list[example["label"]] for example in examples)
+    found = [p["probabilities"][name] for p, name in zip(predictions, right, strict=True)]
+    return 1 - np.array(found)
+
+
+def region(prediction: Prediction, furthest: float, spec: TaskSpec) -> dict[str, Any]:
+    """The labels that are no stranger than `furthest`, most probable first."""
+    probabilities = list(prediction["probabilities"].values())
+    return {"set": [spec.label_list[place] for place in label_region(probabilities, furthest)]}
 
 
 def trivial(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from brodmann.data.answering.decisions import TRIED_SHARES, USUAL, Decisions
 from brodmann.data.encoding import Encoded, one_row_an_example
 from brodmann.data.metrics import Metric, of_label_sets
 from brodmann.data.sampling import entropy as entropies
@@ -105,14 +106,38 @@ def entropy(logits: "Tensor", real: "Tensor") -> tuple["Tensor", "Tensor"]:
 
 
 def predict(
-    outputs: Sequence[Array], encoded: Encoded, examples: Sequence[Example], spec: TaskSpec
+    outputs: Sequence[Array],
+    encoded: Encoded,
+    examples: Sequence[Example],
+    spec: TaskSpec,
+    thresholds: Mapping[str, float] = USUAL,
 ) -> list[dict[str, Any]]:
     predictions = []
     for logits in outputs:
         probabilities = dict(zip(spec.label_list, map(float, _sigmoid(logits)), strict=True))
-        given = [label for label, p in probabilities.items() if p >= THRESHOLD]
+        given = [name for name, p in probabilities.items() if p >= thresholds.get(name, THRESHOLD)]
         predictions.append({"labels": given, "probabilities": probabilities})
     return predictions
+
+
+def threshold_grids(spec: TaskSpec) -> dict[str, list[float]]:
+    """How probable each label has to be."""
+    return {name: [THRESHOLD, *TRIED_SHARES] for name in spec.label_list}
+
+
+def decisions(outputs: Sequence[Array], encoded: Encoded) -> Decisions:
+    """Yes or no, for every text and label."""
+    yes = np.array(outputs).ravel()
+    given = encoded.labels["label"]
+    return Decisions(
+        np.stack([np.zeros_like(yes), yes], axis=1),
+        given.ravel().astype(np.int64),
+        np.repeat(encoded.item_example, given.shape[1]),
+    )
+
+
+surprises = None  # sets of labels have no simple region
+region = None
 
 
 def _sigmoid(logits: Array) -> Array:

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from brodmann.data.answering.decisions import USUAL
 from brodmann.data.encoding import Encoded, one_row_an_example
-from brodmann.data.metrics import Metric, of_values
+from brodmann.data.metrics import Metric, Prediction, of_values
 from brodmann.data.tasks import Example, TaskSpec, read_texts
 from brodmann.errors import InputError
 from brodmann.files import Array
@@ -32,7 +33,9 @@ METRICS: dict[str, Metric] = {
     "mean_squared_error": of_values.mean_squared_error,
 }
 WEIGHTED_CLASSES = False
-entropy = None  # a number is not chosen among several
+# A number is not chosen among several.
+entropy = None
+decisions = None
 
 STRATA = 10
 LARGEST = 1e30  # squares of larger values overflow
@@ -106,9 +109,31 @@ def loss(logits: "Tensor", labels: dict[str, "Tensor"], spec: TaskSpec) -> "Tens
 
 
 def predict(
-    outputs: Sequence[Array], encoded: Encoded, examples: Sequence[Example], spec: TaskSpec
+    outputs: Sequence[Array],
+    encoded: Encoded,
+    examples: Sequence[Example],
+    spec: TaskSpec,
+    thresholds: Mapping[str, float] = USUAL,
 ) -> list[dict[str, Any]]:
     return [{"value": float(z[0]) * spec.target_scale + spec.target_mean} for z in outputs]
+
+
+def threshold_grids(spec: TaskSpec) -> dict[str, list[float]]:
+    return {}
+
+
+def surprises(
+    predictions: Sequence[Prediction], examples: Sequence[Example], spec: TaskSpec
+) -> Array:
+    pairs = zip(predictions, examples, strict=True)
+    return np.array([abs(found["value"] - example["label"]) for found, example in pairs])
+
+
+def region(prediction: Prediction, furthest: float, spec: TaskSpec) -> dict[str, Any]:
+    """The interval around the value; open where too few examples decide its ends."""
+    if math.isinf(furthest):
+        return {"interval": [None, None]}
+    return {"interval": [prediction["value"] - furthest, prediction["value"] + furthest]}
 
 
 def trivial(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from brodmann.data.answering.decisions import TRIED_MARGINS, USUAL, Decisions, filled
 from brodmann.data.encoding import Encoded, flatten, in_pieces
 from brodmann.data.metrics import Metric, of_words
 from brodmann.data.sampling import entropy as entropies
@@ -29,6 +30,7 @@ METRICS: dict[str, Metric] = {"f1": of_words.span_f1, "exact_match": of_words.sp
 WEIGHTED_CLASSES = False
 
 LONGEST_ANSWER = 30  # tokens, as in SQuAD's evaluation since BERT
+NO_ANSWER = "no_answer"  # name of the threshold
 
 
 def read(row: Mapping[str, Any], spec: TaskSpec, labelled: bool) -> Example:
@@ -202,9 +204,17 @@ def entropy(logits: "Tensor", real: "Tensor") -> tuple["Tensor", "Tensor"]:
 
 
 def predict(
-    outputs: Sequence[Array], encoded: Encoded, examples: Sequence[Example], spec: TaskSpec
+    outputs: Sequence[Array],
+    encoded: Encoded,
+    examples: Sequence[Example],
+    spec: TaskSpec,
+    thresholds: Mapping[str, float] = USUAL,
 ) -> list[dict[str, Any]]:
-    """The best span over all windows, or none if "no answer" scores higher in every window."""
+    """The best span over all windows, or none if "no answer" scores higher in every window.
+
+    It has to score higher by the threshold `no_answer`, 0 if not given.
+    """
+    margin = thresholds.get(NO_ANSWER, 0.0)
     best: list[tuple[float, float, int, int]] = [(-np.inf, 0.0, -1, -1)] * len(examples)
     absent = np.full(len(examples), np.inf)
     for item, logits in enumerate(outputs):
@@ -221,7 +231,7 @@ def predict(
             best[example] = (value - norm, probability, *ends)
     predictions = []
     for index, (value, probability, start, end) in enumerate(best):
-        if start < 0 or (spec.unanswerable and absent[index] > value):
+        if start < 0 or (spec.unanswerable and absent[index] - value > margin):
             predictions.append(
                 {"answer": "", "score": float(np.exp(absent[index])), "start": None, "end": None}
             )
@@ -229,6 +239,22 @@ def predict(
             text = examples[index]["context"][start:end]
             predictions.append({"answer": text, "score": probability, "start": start, "end": end})
     return predictions
+
+
+def threshold_grids(spec: TaskSpec) -> dict[str, list[float]]:
+    """By how much "no answer" has to score higher (logarithms of probabilities)."""
+    return {NO_ANSWER: [0.0, *TRIED_MARGINS]} if spec.unanswerable else {}
+
+
+def decisions(outputs: Sequence[Array], encoded: Encoded) -> Decisions:
+    """Both ends of every window."""
+    ends = filled([logits[:, end] for logits in outputs for end in (0, 1)])
+    right = np.stack([encoded.labels["first"], encoded.labels["last"]], axis=1).ravel()
+    return Decisions(ends, right, np.repeat(encoded.item_example, 2))
+
+
+surprises = None
+region = None
 
 
 def _best_span(logits: Array, allowed: Array) -> tuple[float, int, int]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from brodmann.data.answering.decisions import TRIED_SHARES, USUAL, Decisions, softmax
 from brodmann.data.encoding import IGNORED, Encoded, flatten, in_pieces
 from brodmann.data.metrics import Metric, of_tags
 from brodmann.data.sampling import entropy as entropies
@@ -45,6 +46,8 @@ METRICS: dict[str, Metric] = {
     "entity_recall": of_tags.entity_recall,
 }
 WEIGHTED_CLASSES = True
+
+ENTITY = "entity"  # name of the threshold
 
 
 def read(row: Mapping[str, Any], spec: TaskSpec, labelled: bool) -> Example:
@@ -224,7 +227,11 @@ def entropy(logits: "Tensor", real: "Tensor") -> tuple["Tensor", "Tensor"]:
 
 
 def predict(
-    outputs: Sequence[Array], encoded: Encoded, examples: Sequence[Example], spec: TaskSpec
+    outputs: Sequence[Array],
+    encoded: Encoded,
+    examples: Sequence[Example],
+    spec: TaskSpec,
+    thresholds: Mapping[str, float] = USUAL,
 ) -> list[dict[str, Any]]:
     # A word without any piece (a lone control character) is outside any entity.
     outside = "O" if "O" in spec.label_list else spec.label_list[0]
@@ -234,17 +241,46 @@ def predict(
         start, example = int(encoded.starts[item]), int(encoded.item_example[item])
         words = encoded.places["word"][start : start + len(logits)]
         for place in np.flatnonzero(words >= 0):
-            probabilities = np.exp(logits[place] - logits[place].max())
+            probabilities = softmax(logits[place])
             best = int(probabilities.argmax())
             tags[example][words[place]] = spec.label_list[best]
-            scores[example][words[place]] = float(probabilities[best] / probabilities.sum())
+            scores[example][words[place]] = float(probabilities[best])
     predictions: list[dict[str, Any]] = []
     for example_tags, example_scores, read_example in zip(tags, scores, examples, strict=True):
+        _drop_unsure(example_tags, example_scores, thresholds.get(ENTITY, 0.0), outside)
         prediction: dict[str, Any] = {"tokens": read_example["tokens"], "tags": example_tags}
         if spec.scheme == "entities":
             prediction["entities"] = _named(example_tags, example_scores, read_example)
         predictions.append(prediction)
     return predictions
+
+
+def _drop_unsure(tags: list[str], scores: list[float], threshold: float, outside: str) -> None:
+    """Give the words of entities below the threshold the tag of other words."""
+    if threshold > 0:
+        for _, first, last in entities(tags):
+            if min(scores[first : last + 1]) < threshold:
+                tags[first : last + 1] = [outside] * (last + 1 - first)
+
+
+def threshold_grids(spec: TaskSpec) -> dict[str, list[float]]:
+    """How probable an entity has to be: its least probable tag."""
+    named = spec.scheme == "entities" and "O" in spec.label_list
+    return {ENTITY: [0.0, *TRIED_SHARES]} if named else {}
+
+
+def decisions(outputs: Sequence[Array], encoded: Encoded) -> Decisions:
+    """The tag of every word."""
+    tags = encoded.labels["tags"]
+    counted = tags != IGNORED
+    rows = np.repeat(np.arange(encoded.items), np.diff(encoded.starts))
+    return Decisions(
+        np.concatenate(list(outputs))[counted], tags[counted], encoded.item_example[rows][counted]
+    )
+
+
+surprises = None
+region = None
 
 
 def _named(tags: list[str], scores: list[float], example: Example) -> list[dict[str, Any]]:

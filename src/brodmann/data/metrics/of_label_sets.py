@@ -1,10 +1,10 @@
 """Metrics of several labels per text: F1 over all decisions, its mean over labels, exact match."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from brodmann.data.metrics import Metric, Prediction, mean, of_counts
+from brodmann.data.metrics import Addends, Metric, Prediction, mean, of_counts
 from brodmann.data.metrics.positives import mean_f1, positives
 from brodmann.data.tasks import Example, TaskSpec
 from brodmann.files import Array
@@ -18,25 +18,31 @@ def _given(
     return np.array([example["label"] for example in examples]).astype(bool), guess
 
 
-def _positives(
-    predictions: Sequence[Prediction], examples: Sequence[Example], spec: TaskSpec
-) -> Array:
-    truth, guess = _given(predictions, examples, spec)
+def _positives(truth: Array, guess: Array) -> Array:
     return positives(zip(truth.T, guess.T, strict=True))
 
 
-def _all_positives(
-    predictions: Sequence[Prediction], examples: Sequence[Example], spec: TaskSpec
-) -> Array:
-    counts = _positives(predictions, examples, spec)
+def _all_positives(truth: Array, guess: Array) -> Array:
+    counts = _positives(truth, guess)
     return np.asarray(counts.reshape(len(counts), -1, 3).sum(axis=1))
 
 
-def _same(predictions: Sequence[Prediction], examples: Sequence[Example], spec: TaskSpec) -> Array:
-    truth, guess = _given(predictions, examples, spec)
+def _same(truth: Array, guess: Array) -> Array:
     return np.asarray((truth == guess).all(axis=1))[:, None]
 
 
-micro_f1 = Metric(_all_positives, of_counts(mean_f1))
-macro_f1 = Metric(_positives, of_counts(mean_f1))
-exact_match = Metric(_same, mean, proportion=True)
+def _of_predictions(from_matrices: Callable[[Array, Array], Array]) -> Addends:
+    def addends(
+        predictions: Sequence[Prediction], examples: Sequence[Example], spec: TaskSpec
+    ) -> Array:
+        return from_matrices(*_given(predictions, examples, spec))
+
+    return addends
+
+
+# The addends from booleans (example, label): the right labels, and those given.
+FROM_MATRICES = {"micro_f1": _all_positives, "macro_f1": _positives, "exact_match": _same}
+
+micro_f1 = Metric(_of_predictions(_all_positives), of_counts(mean_f1))
+macro_f1 = Metric(_of_predictions(_positives), of_counts(mean_f1))
+exact_match = Metric(_of_predictions(_same), mean, proportion=True)
