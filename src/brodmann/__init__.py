@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from brodmann.training.method_settings import IAT as IAT
     from brodmann.training.methods.distillation import distill as distill
     from brodmann.training.output_heads import fit_output_heads as fit_output_heads
+    from brodmann.verbs.calibrating import calibrate as calibrate
     from brodmann.verbs.callbacks import Callback as Callback
     from brodmann.verbs.callbacks import TrainingState as TrainingState
     from brodmann.verbs.fitting import History as History
@@ -92,6 +93,7 @@ _PUBLIC = {
     "plan": "brodmann.verbs.running",
     "reproduce": "brodmann.verbs.running",
     "report": "brodmann.verbs.running",
+    "calibrate": "brodmann.verbs.calibrating",
     "predict": "brodmann.verbs.using",
     "export": "brodmann.verbs.using",
     "prune": "brodmann.verbs.using",

@@ -11,9 +11,9 @@ import pytest
 from brodmann.data.loading import load_tasks
 from brodmann.models.encoders import ARCHITECTURES
 from brodmann.models.multitask import MultiTaskModel
-from brodmann.training.calibration import calibrate, padded_tokens, split_tokens
 from brodmann.training.loop import Loop
 from brodmann.training.settings import checked_options
+from brodmann.training.step_costs import measure_costs, padded_tokens, split_tokens
 
 Command = Callable[..., tuple[int, str, str]]
 SMALL = """
@@ -57,7 +57,8 @@ def test_a_plan_and_then_what_it_took(tmp_path: Path, command: Command, sampling
     plan = json.loads(out)
     folder = tmp_path / "runs" / "small"
     assert not folder.exists() and plan["took"] is None  # nothing has run
-    assert set(plan["seconds"]) == {"training", "evaluation", "map of heads", "dissociation"}
+    stages = {"training", "evaluation", "calibration", "map of heads", "dissociation"}
+    assert set(plan["seconds"]) == stages
     assert all(value > 0 for value in plan["seconds"].values())
     assert all(value > 0 for value in plan["operations"].values())
     assert plan["memory"]["process"] > plan["memory"]["weights"] > 0
@@ -93,7 +94,7 @@ def test_tokens_are_counted_exactly() -> None:
     tasks = load_tasks([{"use": f"builtin/{n}", "limit": sizes} for n in ("topic", "question")])
     model = MultiTaskModel.from_pretrained("builtin:tiny", tasks, max_length=32, stride=8)
     options = checked_options({"epochs": 2, "batch_size": 8})
-    found = calibrate(Loop(model, tasks, options, None, {}))
+    found = measure_costs(Loop(model, tasks, options, None, {}))
     loop = Loop(model, tasks, options, None, {})
     seen = 0
     for _ in range(loop.steps):

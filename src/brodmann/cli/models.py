@@ -114,6 +114,29 @@ def push(
 
 
 @app.command(rich_help_panel=USE)
+def calibrate(
+    config: RunPath,
+    examples: Annotated[
+        int | None, typer.Option(help="examples per task and split; default: 1000", min=1)
+    ] = None,
+    overrides: Overrides = None,
+    as_json: Json = False,
+) -> None:
+    """Fit how a trained run answers: probabilities, thresholds, sets, usual texts.
+
+    `run` does this after the evaluation; models of `train` and `adapt` need it once.
+
+    Example: brodmann calibrate runs/demo
+    """
+    from brodmann.verbs.calibrating import calibrate as fit
+
+    with view(as_json) as report:
+        found = fit(config, examples=examples, changes=overrides, report=report)
+    if as_json:
+        print(json.dumps(found.document))
+
+
+@app.command(rich_help_panel=USE)
 def predict(
     model: Annotated[Path, typer.Argument(help="run or model folder", show_default=False)],
     file: Annotated[
@@ -128,6 +151,13 @@ def predict(
         typer.Option("--format", help="jsonl, csv or parquet; default: by the suffix of --out"),
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="print every digit of the numbers")] = False,
+    abstain: Annotated[
+        float | None, typer.Option(help="no answer to texts more unusual than this, e.g. 0.05")
+    ] = None,
+    coverage: Annotated[
+        float | None,
+        typer.Option(help="add the set or interval that is right this often, e.g. 0.9"),
+    ] = None,
     batch_size: Annotated[int, typer.Option(help="texts per batch", min=1)] = 32,
     device: Device = "auto",
 ) -> None:
@@ -140,7 +170,7 @@ def predict(
     """
     from brodmann.data.sources.readers import ENDINGS
     from brodmann.pipeline.predict import Answers, inputs_from_file, inputs_from_lines
-    from brodmann.pipeline.predict_table import check_target, write_answers
+    from brodmann.pipeline.predict_table import Columns, check_target, write_answers
 
     check_model_folder(model)
     chosen = check_target(out, form)
@@ -148,23 +178,28 @@ def predict(
         raise InputError(
             f'{file}: no such file; to answer a text, use: echo "{file}" | brodmann predict {model}'
         )
+    from brodmann.data.answering.answer_texts import cells_of_tasks, request_of
+    from brodmann.data.answering.rules import Wishes
     from brodmann.models.multitask import MultiTaskModel
+    from brodmann.models.predicting import TorchReader
 
     if file is None and isinstance(sys.stdin, io.TextIOWrapper):
         sys.stdin.reconfigure(encoding="utf-8", errors="strict")
     inputs = inputs_from_lines(sys.stdin, "stdin") if file is None else inputs_from_file(file)
-    loaded = MultiTaskModel.from_pretrained(model, device=device)
-    specs = {spec.name: spec for spec in (loaded.spec(task),)} if task else dict(loaded.specs)
-    answers = Answers(loaded, task, inputs, full=full, batch_size=batch_size)
+    reader = TorchReader(MultiTaskModel.from_pretrained(model, device=device))
+    alone, wishes = task is not None, Wishes(abstain, coverage)
+    request = request_of(reader, [task] if task else None, wishes, batch_size)
+    columns = Columns(reader.specs, cells_of_tasks(reader, request), alone=alone)
+    answers = Answers(reader, request, inputs, alone=alone, full=full)
     if out is None:
         ascii_only = not _speaks_utf8(sys.stdout)
-        write_answers(answers, specs, chosen, _tell, alone=task is not None, ascii_only=ascii_only)
+        write_answers(answers, columns, chosen, _tell, ascii_only=ascii_only)
     else:
         from brodmann.files import whole_file
 
         with whole_file(out) as temporary, view(as_json=not isinstance(inputs, list)) as report:
             watched = answers.reported(report, len(inputs)) if isinstance(inputs, list) else answers
-            write_answers(watched, specs, chosen, temporary, alone=task is not None)
+            write_answers(watched, columns, chosen, temporary)
     for remark in answers.remarks():
         complain(f"note: {remark}")
     if not answers.count:

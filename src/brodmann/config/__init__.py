@@ -34,7 +34,11 @@ from brodmann.data.schema import Section, Seed, checked, parse_toml
 from brodmann.data.sources.readers import ENDINGS
 from brodmann.errors import InputError, did_you_mean
 from brodmann.files import digest
-from brodmann.measuring.measuring_settings import DissociationSettings, ImportanceSettings
+from brodmann.measuring.measuring_settings import (
+    CalibrationSettings,
+    DissociationSettings,
+    ImportanceSettings,
+)
 from brodmann.models.model_settings import DEVICES, ModelSettings
 from brodmann.training.method_settings import IAT
 from brodmann.training.settings import TrainingSettings
@@ -98,6 +102,9 @@ class Config(Section):
     )
     dissociation: DissociationSettings = Field(
         default_factory=DissociationSettings, description="how dissociation is measured"
+    )
+    calibrate: CalibrationSettings = Field(
+        default_factory=CalibrationSettings, description="how the rules for answers are fitted"
     )
     grid: GridSection | None = Field(None, description="many runs: `brodmann grid`")
     compare: CompareSection | None = Field(

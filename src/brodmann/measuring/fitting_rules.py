@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from brodmann.analysis.statistics import rank_auc
-from brodmann.data.answering.conformal import reach, thinned
+from brodmann.data.answering.conformal import p_values, reach, thinned
 from brodmann.data.answering.decisions import Decisions
-from brodmann.data.answering.domain import fit_domain
+from brodmann.data.answering.domain import Domain, fit_domain
 from brodmann.data.answering.inputs import fits, plain_inputs, read_inputs
 from brodmann.data.answering.reader import Reading
 from brodmann.data.answering.rules import Rules, by_example
@@ -22,14 +22,15 @@ from brodmann.data.answering.temperature import fit_temperature, honesty, temper
 from brodmann.data.answering.thresholds import PARTS, fit_thresholds, parts_of
 from brodmann.data.encoding import Encoded
 from brodmann.data.kinds import KINDS, every_score, metric_of
+from brodmann.data.sources.table import SPLITS
 from brodmann.data.tasks import Example, Task
 from brodmann.files import Array
+from brodmann.measuring.measuring_settings import CalibrationSettings
 from brodmann.models.evaluation import Progress
 from brodmann.models.model_settings import EVALUATION_BATCH
 from brodmann.models.multitask import MultiTaskModel
 from brodmann.models.predicting import read_tasks
 
-USUAL_EXAMPLES = 1000  # per task and split: more hardly change what is fitted
 OTHER_TEXTS = 100  # of each other task, to see whether a task recognises them
 LEVEL = 0.05  # of abstaining, in reports
 COVERAGE = 0.9  # of sets and intervals, in reports
@@ -65,7 +66,7 @@ def fit_rules(
     model: MultiTaskModel,
     tasks: Sequence[Task],
     *,
-    examples: int = USUAL_EXAMPLES,
+    examples: int = CalibrationSettings().examples,
     batch_size: int = EVALUATION_BATCH,
     precision: str = "float32",
     progress: Progress | None = None,
@@ -89,6 +90,7 @@ def fit_rules(
         report[task.name] = found
     for task in judged:
         found = report[task.name]
+        found["own_texts"] = _refused_by_the_rest(model.rules[task.name].domain)
         found["other_tasks"] = _recognised(measured, task, judged)
         if test := task.splits.get("test"):
             found["test"] = _tested(measured, task, some(test, examples))
@@ -106,9 +108,7 @@ def some(examples: Sequence[Example], count: int) -> list[Example]:
 def texts_read(tasks: Sequence[Task], examples: int) -> int:
     """How many texts `fit_rules` reads at most, for a progress bar."""
     sizes = [task.sizes for task in tasks if task.splits.get("validation")]
-    own = sum(
-        min(size.get(s, 0), examples) for size in sizes for s in ("train", "validation", "test")
-    )
+    own = sum(min(size.get(split, 0), examples) for size in sizes for split in SPLITS)
     return own + OTHER_TEXTS * len(sizes) * (len(sizes) - 1)
 
 
@@ -117,7 +117,7 @@ def _fit_task(
 ) -> tuple[Rules, dict[str, Any]]:
     """Temperature, thresholds and conformal scores with what they change."""
     spec, kind = task.spec, KINDS[task.spec.kind]
-    rules, found = Rules(), {"examples": len(held), "metric": spec.metric}
+    rules, found = Rules(temperature=1.0), {"examples": len(held), "metric": spec.metric}
     if kind.decisions is not None:
         decisions = kind.decisions(reading.outputs, encoded)
         rules.temperature = fit_temperature(decisions)
@@ -157,7 +157,12 @@ def _coverage(
     sizes = [
         _size(region(answer, ends[p], task.spec)) for answer, p in zip(answers, part, strict=True)
     ]
-    return {"coverage": COVERAGE, "covered": float(inside.mean()), "size": float(np.mean(sizes))}
+    size = float(np.mean(sizes))
+    return {
+        "coverage": COVERAGE,
+        "covered": float(inside.mean()),
+        "size": size if np.isfinite(size) else None,  # an interval without an end
+    }
 
 
 def _size(found: Mapping[str, Any]) -> float:
@@ -165,7 +170,18 @@ def _size(found: Mapping[str, Any]) -> float:
     if "set" in found:
         return float(len(found["set"]))
     low, high = found["interval"]
-    return float("nan") if low is None else float(high - low)
+    return np.inf if low is None else float(high - low)
+
+
+def _refused_by_the_rest(domain: Domain | None) -> dict[str, Any]:
+    """The share of own texts refused at the level when four parts judge the fifth."""
+    assert domain is not None
+    scores, part = domain.held_out, parts_of(len(domain.held_out))
+    refused = [
+        (p_values(scores[part != number], scores[part == number]) < LEVEL).sum()
+        for number in range(PARTS)
+    ]
+    return {"level": LEVEL, "refused": float(sum(refused) / len(scores))}
 
 
 def _recognised(measured: _Measured, task: Task, tasks: Sequence[Task]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""Settings of the measurements on heads: `[map]` and `[dissociation]`.
+"""Settings of what is measured after training: `[map]`, `[dissociation]` and `[calibrate]`.
 
-They are also the keywords of `head_importance` and `dissociation`. Imports no torch, so that
-configurations load fast.
+They are also the keywords of `head_importance`, `dissociation` and `fit_rules`. Imports no
+torch, so that configurations load fast.
 """
 
 from typing import Annotated, Literal
@@ -61,3 +61,11 @@ class DissociationSettings(Settings):
         if redraws == 1:
             raise ValueError("one redraw has no spread: expected 0, or 2 or more")
         return redraws
+
+
+class CalibrationSettings(Settings):
+    """[calibrate]: the rules by which a trained model answers."""
+
+    examples: PositiveInt = Field(
+        default=1000, description="examples per task and split: more hardly change what is fitted"
+    )

@@ -111,15 +111,30 @@ def add_task(model: "MultiTaskModel", spec: TaskSpec, like: str, head: str) -> N
 
 def train_only(model: "MultiTaskModel", tasks: Sequence[str]) -> None:
     """Freeze everything that does not belong to these tasks alone (heads and own modules)."""
+    own = own_parameters(model, tasks)
+    model.requires_grad_(False)
+    for parameter in own:
+        parameter.requires_grad_(True)
+
+
+def own_parameters(model: "MultiTaskModel", tasks: Sequence[str]) -> list[nn.Parameter]:
+    """What belongs to these tasks alone."""
     others = {spec.output_head for spec in model.specs.values() if spec.name not in tasks}
     own: list[nn.Parameter] = []
     for task in tasks:
         own += model.encoder.task_parameters(task)
         if model.spec(task).output_head not in others:
             own += model.head_of(task).parameters()
-    model.requires_grad_(False)
-    for parameter in own:
-        parameter.requires_grad_(True)
+    return own
+
+
+def forget_rules(model: "MultiTaskModel") -> None:
+    """Forget how tasks answer if what trains now is not other tasks' own: it would not hold."""
+    trained = {id(parameter) for parameter in model.parameters() if parameter.requires_grad}
+    for task in list(model.rules):
+        others = own_parameters(model, [name for name in model.specs if name != task])
+        if trained - {id(parameter) for parameter in others}:
+            del model.rules[task]
 
 
 def _head_for_new_task(model: Any, spec: TaskSpec, like: str, head: str) -> Any:

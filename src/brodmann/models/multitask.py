@@ -120,9 +120,9 @@ class MultiTaskModel(AroundBackbones):
         `freeze` is "encoder" (the backbone does not train: only the output heads and modules that
         an architecture adds do) or the share of the layers, from the bottom, that do not train.
         `dropout` overrides the backbone's own. `gates` are "trained" with the model, or a "mask".
-        `pooling` chooses the vector that represents a text: "auto", "pooler", "first" or "mean"
-        (`models/pooling.py`). `device` is where the model runs: "auto" (the best one here), "cpu",
-        "cuda", "cuda:1", "mps" or "xpu"; training and every measurement stay there.
+        `pooling` chooses the vector for a text: "auto", "pooler", "first" or "mean" (see
+        `models/pooling.py`). `device` is where the model trains and is measured: "auto" (the best
+        one here), "cpu", "cuda", "cuda:1", "mps" or "xpu".
         """
         place = choose_device(device)
         folder = folder_of_trained(name, revision, token, tasks_given=tasks is not None)
@@ -199,9 +199,8 @@ class MultiTaskModel(AroundBackbones):
     ) -> None:
         """Add a task to a trained model; everything else in the model stays unchanged.
 
-        `like` names the task whose own parameters (for `ca_mtl`, the row of the task embedding) are
-        copied, or is "random" or "xavier". `head` is "new", or "like" for a copy of that task's
-        output head, if it has the same form.
+        `like` names the task whose own parameters are copied, or is "random" or "xavier"; `head` is
+        "new", or "like" for a copy of that task's output head, if it has the same form.
         """
         add_task(self, task.spec if isinstance(task, Task) else task, like, head)
 

@@ -14,8 +14,8 @@ from brodmann.errors import InputError
 from brodmann.training.events import Report
 
 # Measurements of a model; they say nothing about one that is trained again.
-MEASURED: tuple[str, ...] = ("metrics.json", "evaluated.npz", "importance.json")
-MEASURED += ("dissociation.json", "outcomes.npz")
+MEASURED: tuple[str, ...] = ("metrics.json", "evaluated.npz", "calibration.json")
+MEASURED += ("importance.json", "dissociation.json", "outcomes.npz")
 
 
 def has_whole_model(folder: Path, report: Report, *, phase: str = "") -> bool:

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from brodmann.data.answering.answer_texts import Request, answer_task, answer_tasks
+from brodmann.data.answering.reader import Reader
 from brodmann.data.kinds import KINDS
 from brodmann.data.sources.readers import ENDINGS, read_file
 from brodmann.data.tasks import TaskSpec
@@ -19,6 +21,7 @@ from brodmann.training.events import Report
 
 CHUNK = 256  # lines per batch: enough to sort by length, few enough for a live pipe
 DIGITS = 4  # of a probability: more would differ between machines
+OWN_UNITS = ("value", "interval")  # not probabilities
 BLANK = "empty input: no answer"
 
 
@@ -55,21 +58,25 @@ def _decoded(lines: Iterable[str], source: str) -> Iterator[str]:
 
 
 class Answers:
-    """Iterates over one answer per input and counts the inputs without an answer."""
+    """Iterates over one answer per input and counts the inputs without an answer.
+
+    With `alone`, an answer is that of the only task; otherwise it has one entry per task.
+    """
 
     def __init__(
         self,
-        model: Any,
-        task: str | None,
+        reader: Reader,
+        request: Request,
         inputs: Iterable[Any],
         *,
+        alone: bool,
         full: bool = False,
-        batch_size: int = 32,
     ) -> None:
-        self.model, self.task, self.inputs, self.full = model, task, inputs, full
-        self.batch_size = batch_size
+        self.reader, self.request, self.inputs = reader, request, inputs
+        self.alone, self.full = alone, full
         self.count = 0
         self.blank = 0
+        self.refused: Counter[str] = Counter()  # inputs too unusual for a task
         self.unanswered: Counter[str] = Counter()  # inputs that a task could not read
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
@@ -102,19 +109,18 @@ class Answers:
                 yield {"input": entry, "note": BLANK}
                 continue
             answer = found[place]
-            left = [] if self.task is not None else [n for n in self.model.specs if n not in answer]
+            judged = {self.request.tasks[0]: answer} if self.alone else answer
+            left = [name for name in self.request.tasks if name not in judged]
             self.unanswered.update(left)
+            self.refused.update(name for name, found in judged.items() if "abstained" in found)
             answer = answer if self.full else rounded(answer)
             yield {"input": entry, **answer, **({"not_answered": left} if left else {})}
 
     def _found(self, asked: list[Any]) -> list[dict[str, Any]]:
         if not asked:
             return []
-        if self.task is None:
-            answers: list[dict[str, Any]]
-            answers = self.model.predict_all(asked, batch_size=self.batch_size)
-        else:
-            answers = self.model.predict(self.task, asked, batch_size=self.batch_size)
+        answer = answer_task if self.alone else answer_tasks
+        answers: list[dict[str, Any]] = answer(self.reader, asked, self.request)
         return answers
 
     def _is_blank(self, entry: Any) -> bool:
@@ -123,8 +129,8 @@ class Answers:
             return not entry.strip()
         if not isinstance(entry, Mapping):
             return False
-        specs = [self.model.specs[self.task]] if self.task else self.model.specs.values()
-        read = {name for spec in specs for name in input_columns(spec)}
+        specs = self.reader.specs
+        read = {name for task in self.request.tasks for name in input_columns(specs[task])}
         texts = [value for name, value in entry.items() if name in read]
         return bool(texts) and all(text is None or not str(text).strip() for text in texts)
 
@@ -147,7 +153,12 @@ class Answers:
         for name, count in self.unanswered.items():
             found.append(
                 f"task '{name}' did not answer {count:,} of {self.count:,} inputs: it needs "
-                f"{needed_columns(self.model.specs[name])}"
+                f"{needed_columns(self.reader.specs[name])}"
+            )
+        for name, count in self.refused.items():
+            found.append(
+                f"task '{name}' refused {count:,} of {self.count:,} inputs: they are unlike the "
+                "texts it was trained on"
             )
         return found
 
@@ -170,4 +181,4 @@ def rounded(value: Any, *, key: str = "") -> Any:
         return [rounded(inner, key=key) for inner in value]
     if not isinstance(value, float):
         return value
-    return float(f"{value:.6g}") if key == "value" else round(value, DIGITS)
+    return float(f"{value:.6g}") if key in OWN_UNITS else round(value, DIGITS)

@@ -5,11 +5,12 @@ import csv
 import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from brodmann.data.answering.answer_columns import answer_columns, answer_of, is_scored, score_of
+from brodmann.data.answering.answer_columns import Cell
 from brodmann.data.tasks import TaskSpec
 from brodmann.errors import InputError, did_you_mean
 from brodmann.pipeline.predict import CHUNK
@@ -40,30 +41,40 @@ def check_target(out: Path | None, form: str | None) -> str:
     return form or str(found)
 
 
+@dataclass(frozen=True)
+class Columns:
+    """What the requested tasks add to a table; with `alone`, answers are those of the only one."""
+
+    specs: Mapping[str, TaskSpec]
+    cells: Mapping[str, Mapping[str, Cell]]
+    alone: bool
+
+    def names(self) -> list[str]:
+        return [f"{task}.{end}" for task, own in self.cells.items() for end in own]
+
+
 def write_answers(
     answers: Iterable[dict[str, Any]],
-    specs: Mapping[str, TaskSpec],
+    columns: Columns,
     form: str,
     target: Path | Callable[[str], Any],
     *,
-    alone: bool,
     ascii_only: bool = False,
 ) -> None:
     """Write one line or row per answer, as they come, to a file or through a function.
 
-    `specs` are the requested tasks; with `alone`, answers are those of the only one. The first rows
-    decide the columns of a table, and a later new one raises an InputError.
+    The first rows decide the columns of a table, and a later new one raises an InputError.
     """
     if form == "parquet":
         assert isinstance(target, Path)
-        _write_parquet(_rows(answers, specs, alone, form), target)
+        _write_parquet(_rows(answers, columns, form), target)
         return
     if isinstance(target, Path):
         with open(target, "w", encoding="utf-8", newline="") as file:
-            write_answers(answers, specs, form, file.write, alone=alone, ascii_only=ascii_only)
+            write_answers(answers, columns, form, file.write, ascii_only=ascii_only)
         return
     if form == "csv":
-        _write_csv(_rows(answers, specs, alone, form), target)
+        _write_csv(_rows(answers, columns, form), target)
         return
     for answer in answers:
         target(json.dumps(answer, ensure_ascii=ascii_only) + "\n")
@@ -111,14 +122,12 @@ def _one_type_per_column(pa: Any) -> Iterator[None]:
         ) from None
 
 
-def _rows(
-    answers: Iterable[dict[str, Any]], specs: Mapping[str, TaskSpec], alone: bool, form: str
-) -> Iterator[dict[str, Any]]:
+def _rows(answers: Iterable[dict[str, Any]], added: Columns, form: str) -> Iterator[dict[str, Any]]:
     """One row per answer, with the same columns throughout."""
     given = iter(answers)
     first = list(islice(given, CHUNK))
     inputs = list(dict.fromkeys(key for answer in first for key in _input(answer["input"])))
-    columns = [*inputs, *(column for spec in specs.values() for column in _columns(spec)), NOTE]
+    columns = [*inputs, *added.names(), NOTE]
     taken = next((name for name in inputs if name in columns[len(inputs) :]), None)
     if taken is not None:
         raise InputError(
@@ -132,8 +141,8 @@ def _rows(
                 f"input {number}: the column '{new}' is in none of the first {len(first):,} "
                 f"inputs, so the {form} file has no column for it: use --format jsonl"
             )
-        found = dict.fromkeys(specs, answer) if alone else answer
-        cells = {} if NOTE in answer else dict(_cells(found, specs))
+        found = dict.fromkeys(added.cells, answer) if added.alone else answer
+        cells = {} if NOTE in answer else dict(_cells(found, added))
         yield dict.fromkeys(columns) | row | cells | {NOTE: answer.get(NOTE, "")}
 
 
@@ -148,28 +157,20 @@ def _cell(value: Any) -> Any:
     return json.dumps(value, ensure_ascii=False) if is_list else value
 
 
-def _columns(spec: TaskSpec) -> list[str]:
-    return list(answer_columns([], {spec.name: spec}))
-
-
-def _cells(found: Mapping[str, Any], specs: Mapping[str, TaskSpec]) -> Iterator[tuple[str, Any]]:
+def _cells(found: Mapping[str, Any], added: Columns) -> Iterator[tuple[str, Any]]:
     """Yield (column, cell) for every task that answered."""
-    for task, spec in specs.items():
+    for task, own in added.cells.items():
         if task in found:
-            yield f"{task}.answer", _words(answer_of(found[task], spec), spec)
-            if is_scored(spec):
-                score = score_of(found[task])
-                yield f"{task}.score", "; ".join(map(str, score)) if _is_list(score) else score
+            for end, cell in own.items():
+                yield f"{task}.{end}", _words(cell(found[task]), added.specs[task], end)
 
 
-def _words(answer: Any, spec: TaskSpec) -> Any:
-    """The answer for one cell: a list is written as text."""
-    if not _is_list(answer):
-        return answer
-    if spec.scheme == "entities":
-        return "; ".join(f"{entity['text']} ({entity['label']})" for entity in answer)
-    return ("|" if spec.kind == "multilabel" else " ").join(answer)
-
-
-def _is_list(value: Any) -> bool:
-    return isinstance(value, list)
+def _words(value: Any, spec: TaskSpec, end: str) -> Any:
+    """The value for one cell: a list is written as text."""
+    if not isinstance(value, list):
+        return value
+    if end == "answer" and spec.scheme == "entities":
+        return "; ".join(f"{entity['text']} ({entity['label']})" for entity in value)
+    if end == "answer" and spec.kind == "tokens":
+        return " ".join(value)
+    return {"score": "; ", "interval": " to "}.get(end, "|").join(map(str, value))

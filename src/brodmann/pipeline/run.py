@@ -10,6 +10,7 @@ from brodmann.data.task_cache import TaskCache
 from brodmann.data.tasks import Task
 from brodmann.errors import HeadsNotFoundError, InputError
 from brodmann.files import read_json
+from brodmann.pipeline.calibrate import calibrate_in
 from brodmann.pipeline.dissociate import dissociate_in
 from brodmann.pipeline.evaluate import OUTCOMES, evaluate_in
 from brodmann.pipeline.map import map_in
@@ -35,12 +36,14 @@ def run(
     branch_at: Sequence[float] = (),
     branch_from: Path | None = None,
     heads: bool = True,
+    rules: bool = True,
     cache: TaskCache | None = None,
 ) -> dict[str, Any]:
-    """Train, evaluate, map heads and measure dissociation; return the results.
+    """Train, evaluate, calibrate, map heads and measure dissociation; return the results.
 
-    `branch_at` and `branch_from` let runs share their first steps: see `fit`. Without `heads`, the
-    run ends after the evaluation. Runs that share a `cache` read their tasks once.
+    `branch_at` and `branch_from` let runs share their first steps: see `fit`. Without `heads`, no
+    heads are measured; without `rules`, answers are not calibrated (studies that only compare
+    scores). Runs that share a `cache` read their tasks once.
     """
     from brodmann.training.processes import is_main, together, wait
 
@@ -54,6 +57,8 @@ def run(
             report("scores", {"tasks": tasks, "splits": document["splits"], "folder": folder})
         else:
             document = evaluate_in(folder, config, tasks, report)
+        if rules and any(task.splits.get("validation") for task in tasks):
+            document["calibration"] = calibrate_in(folder, config, tasks, report)["tasks"]
         return measure_heads(folder, config, tasks, report, document, heads)
 
 

@@ -14,7 +14,7 @@ from brodmann.results import Dissociation, HeadScores
 
 # Files of further stages, each with a section of its own.
 MEASURES: tuple[str, ...] = ("covsim", "adaptation", "similarity", "meta")
-MEASURES += ("attention-maps", "pruning-curve", "explained")
+MEASURES += ("attention-maps", "pruning-curve", "explained", "calibration")
 MEASURES += tuple(f"relevance-{by}" for by in (*names_of("trainings"), *names_of("data")))
 
 

@@ -81,6 +81,7 @@ def run_arms(
                 report,
                 branch_at=[special.delta] if arm == "multi" else (),
                 branch_from=shared if arm in VARIANTS else None,
+                rules=False,
                 heads=arm != "single"
                 and arm not in OFF,  # no shared heads to separate, or none left to choose
                 cache=cache,

@@ -22,7 +22,7 @@ class OneRun(Study):
     def run_cell(
         self, config: Config, base: Path, report: Report, *, heads: bool, **options: Any
     ) -> dict[str, Any]:
-        return run(config, base, report, heads=heads, **options)
+        return run(config, base, report, heads=heads, rules=False, **options)
 
     def measure(
         self, config: Config, base: Path, report: Report, *, heads: bool, cache: TaskCache
@@ -32,7 +32,12 @@ class OneRun(Study):
     def plan(
         self, config: Config, base: Path, report: Report, *, speed: float | None, heads: bool
     ) -> dict[str, Any]:
-        return plan_once(config, report, speed, lambda: measured(config, base, report, heads=heads))
+        return plan_once(
+            config,
+            report,
+            speed,
+            lambda: measured(config, base, report, heads=heads, rules=heads),
+        )
 
     def count(self, config: Config, start: Config | None) -> Counted:
         return count_runs(config, [(config.name, config, True, 1.0)])

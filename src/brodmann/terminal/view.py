@@ -19,6 +19,7 @@ from brodmann.reporting.sections import (
     new_tasks,
     pruning,
     related_tasks,
+    reliability,
     sweep,
     unseen_pairs,
 )
@@ -37,6 +38,7 @@ RESULTS: dict[Event, tuple[Callable[[Facts], Sequence[Block]], str]] = {
         lambda facts: answer.scores(facts["tasks"], facts["splits"]),
         "model: {folder}/model   scores: {folder}/metrics.json",
     ),
+    "calibrated": (lambda facts: reliability.fitted(facts["result"]), "calibration: {file}"),
     "map": (lambda facts: atlas.head_maps(facts["scores"], facts["alpha"]), "map: {file}"),
     "pruning curve": (lambda facts: pruning.curves(facts["result"]), "pruning curve: {file}"),
     "dissociation": (

@@ -28,6 +28,7 @@ Event = Literal[
     "measuring goes on",  # items
     # results
     "scores",  # tasks, splits, folder
+    "calibrated",  # result, file
     "map",  # scores, alpha, file
     "pruning curve",  # result, file
     "dissociation",  # result, file

@@ -7,6 +7,7 @@ from typing import Any
 
 from brodmann.data.encoding import Encoded
 from brodmann.data.tasks import Task
+from brodmann.models.derived import forget_rules
 from brodmann.models.multitask import MultiTaskModel
 from brodmann.training.checkpoints.keeper import Keeper
 from brodmann.training.checkpoints.progress import Progress
@@ -54,6 +55,7 @@ def fit(
     to those that the options ask for (see `training/methods`).
     """
     chosen = checked_options(options)
+    forget_rules(model)
     run = Loop(model, list(tasks), chosen, report, encoded or {}, methods)
     keeper = Keeper(
         None if folder is None else Path(folder),

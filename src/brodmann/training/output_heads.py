@@ -91,6 +91,9 @@ def fit_output_heads(
     together: dict[str, list[Task]] = {}
     for task in tasks:
         together.setdefault(model.spec(task.name).output_head, []).append(task)
+    for spec in model.specs.values():
+        if spec.output_head in together:
+            model.rules.pop(spec.name, None)  # they belong to the old output head
     found = {}
     for name, sharing in together.items():
         pieces: list[list[_Piece]] = []

@@ -214,3 +214,26 @@ ROWS_OF: dict[str, Callable[[Any], list[Row]]] = {  # section of a study → row
 
 def _plain(value: Any) -> str | float | int | bool | None:
     return value if isinstance(value, str | float | int | bool | None) else str(value)
+
+
+def rows_of_calibration(found: Mapping[str, Mapping[str, Any]]) -> list[Row]:
+    """One row per task; shares of texts refused are means over the other tasks."""
+    rows: list[Row] = []
+    for task, entry in found.items():
+        refused = [other["refused"] for other in entry["other_tasks"].values()]
+        rows.append(
+            {
+                "task": task,
+                "examples": entry["examples"],
+                "temperature": entry.get("temperature"),
+                "ece_before": entry.get("before", {}).get("ece"),
+                "ece": entry.get("after", {}).get("ece"),
+                "brier_before": entry.get("before", {}).get("brier"),
+                "brier": entry.get("after", {}).get("brier"),
+                "covered": entry.get("regions", {}).get("covered"),
+                "set_size": entry.get("regions", {}).get("size"),
+                "own_refused": entry["own_texts"]["refused"],
+                "others_refused": sum(refused) / len(refused) if refused else None,
+            }
+        )
+    return rows

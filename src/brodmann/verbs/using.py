@@ -25,21 +25,46 @@ Trained: TypeAlias = "Place | Run | MultiTaskModel"
 
 @overload
 def predict(
-    model: Trained, inputs: Sequence[Any], task: str | None = None, *, device: str = "auto"
+    model: Trained,
+    inputs: Sequence[Any],
+    task: str | None = None,
+    *,
+    abstain: float | None = None,
+    coverage: float | None = None,
+    device: str = "auto",
 ) -> list[dict[str, Any]]: ...
 @overload
 def predict(
-    model: Trained, inputs: Any, task: str | None = None, *, device: str = "auto"
+    model: Trained,
+    inputs: Any,
+    task: str | None = None,
+    *,
+    abstain: float | None = None,
+    coverage: float | None = None,
+    device: str = "auto",
 ) -> Any: ...
-def predict(model: Trained, inputs: Any, task: str | None = None, *, device: str = "auto") -> Any:
+def predict(
+    model: Trained,
+    inputs: Any,
+    task: str | None = None,
+    *,
+    abstain: float | None = None,
+    coverage: float | None = None,
+    device: str = "auto",
+) -> Any:
     """One answer per input: of one task, or of every task that can read it, by task.
 
     `model` is a trained model, a run, or the folder or hub id of either; `inputs` are texts, pairs
     of texts, or dicts with the tasks' columns. A frame or Dataset comes back as the same type, with
-    the columns `<task>.answer` and `<task>.score`.
+    the columns `<task>.answer` and `<task>.score`, and those that the rules of the model add.
+
+    After `calibrate` (which `run` includes), texts whose `in_domain` is below `abstain` get no
+    answer, and `coverage` adds the set or interval that holds the right answer this often.
     """
     trained = _loaded(model, device)
-    return trained.predict_all(inputs) if task is None else trained.predict(task, inputs)
+    if task is None:
+        return trained.predict_all(inputs, abstain=abstain, coverage=coverage)
+    return trained.predict(task, inputs, abstain=abstain, coverage=coverage)
 
 
 def export(

@@ -161,10 +161,18 @@ def test_tags_are_well_formed(language: str) -> None:
     for row in generate("entities", language, sizes=SIZES)["train"]:
         assert len(row["tokens"]) == len(row["tags"])
         assert set(row["tags"]) <= set(TASKS["entities"].labels or ())
-        assert any(tag != "O" for tag in row["tags"])
         for before, tag in zip(["O", *row["tags"]], row["tags"], strict=False):
             if tag.startswith("I-"):
                 assert before[2:] == tag[2:]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_one_sentence_in_five_names_nothing(language: str) -> None:
+    rows = generate("entities", language, sizes={"train": 500, "test": 100})
+    for split, found in rows.items():
+        plain = [row for row in found if set(row["tags"]) == {"O"}]
+        assert len(plain) == len(found) / 5, split
+        assert len({" ".join(row["tokens"]) for row in plain}) == len(plain)
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

@@ -1,17 +1,19 @@
-"""Answers as the columns of a table: each task's answer and, where it has one, its probability.
+"""Answers as the columns of a table: each task's answer, its probability and what rules add.
 
 A frame or a Dataset to predict for comes back as the same type, with these columns added. CSV
 tables have the same columns, in which lists are written as text.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from brodmann.data.answering.rules import Rules, Wishes
 from brodmann.data.sources.in_memory import column_names, is_polars
 from brodmann.data.tasks import TaskSpec
 from brodmann.errors import InputError
 
 SCORED = ("classification", "choice", "span")  # kinds with one probability per answer
+REGIONS = {"classification": "set", "choice": "set", "regression": "interval"}
 KEYS = {
     "classification": "label",
     "multilabel": "labels",
@@ -19,6 +21,8 @@ KEYS = {
     "choice": "text",
     "span": "answer",
 }
+
+Cell = Callable[[Mapping[str, Any]], Any]
 
 
 def is_scored(spec: TaskSpec) -> bool:
@@ -34,28 +38,40 @@ def answer_of(found: Mapping[str, Any], spec: TaskSpec) -> Any:
 
 def score_of(found: Mapping[str, Any]) -> Any:
     """The probability of the answer; of entities, a list with one for each."""
-    if "entities" in found:
+    if found.get("entities") is not None:
         return [entity["score"] for entity in found["entities"]]
-    return found["score"]
+    return found.get("score")
+
+
+def cells_of(spec: TaskSpec, rules: Rules | None, wishes: Wishes) -> dict[str, Cell]:
+    """What a task's answers add to a table: the end of each column's name and its value."""
+    cells: dict[str, Cell] = {"answer": lambda found: answer_of(found, spec)}
+    if is_scored(spec):
+        cells["score"] = score_of
+    region = REGIONS.get(spec.kind)
+    known = rules is not None and rules.surprises is not None
+    if wishes.coverage is not None and region is not None and known:
+        cells[region] = lambda found: found[region]
+    if rules is not None and rules.domain is not None:
+        cells["in_domain"] = lambda found: found["in_domain"]
+    return cells
 
 
 def answer_columns(
-    answers: Sequence[Mapping[str, Any]], specs: Mapping[str, TaskSpec]
+    answers: Sequence[Mapping[str, Any]], cells: Mapping[str, Mapping[str, Cell]]
 ) -> dict[str, list[Any]]:
-    """The added columns; `answers` map tasks to what they found, and may lack some of `specs`."""
-    columns: dict[str, list[Any]] = {}
-    for name, spec in specs.items():
-        found = [answer.get(name) for answer in answers]
-        columns[f"{name}.answer"] = [None if f is None else answer_of(f, spec) for f in found]
-        if is_scored(spec):
-            columns[f"{name}.score"] = [None if f is None else score_of(f) for f in found]
-    return columns
+    """The added columns; `answers` map tasks to what they found, and may lack some of them."""
+    return {
+        f"{task}.{end}": [cell(answer[task]) if task in answer else None for answer in answers]
+        for task, own in cells.items()
+        for end, cell in own.items()
+    }
 
 
-def check_free(inputs: Any, specs: Mapping[str, TaskSpec]) -> None:
+def check_free(inputs: Any, cells: Mapping[str, Mapping[str, Cell]]) -> None:
     """Raise InputError if the table has one of the columns that the answers need."""
     given = column_names(inputs)
-    taken = next((name for name in answer_columns([], specs) if name in given), None)
+    taken = next((name for name in answer_columns([], cells) if name in given), None)
     if taken is not None:
         raise InputError(f"inputs: the column '{taken}' is taken: rename it, or leave it out")
 

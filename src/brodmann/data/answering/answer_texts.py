@@ -9,7 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from brodmann.data.answering.answer_columns import answer_columns, check_free, with_columns
+from brodmann.data.answering.answer_columns import (
+    Cell,
+    answer_columns,
+    cells_of,
+    check_free,
+    with_columns,
+)
 from brodmann.data.answering.inputs import as_list, fits, is_table, needed_columns, read_inputs
 from brodmann.data.answering.reader import Reader, Reading
 from brodmann.data.answering.rules import PLAIN, Answer, Wishes, answer_by, check_wishes
@@ -46,26 +52,32 @@ def request_of(
     return Request(chosen, wishes, batch_size)
 
 
+def cells_of_tasks(reader: Reader, request: Request) -> dict[str, dict[str, Cell]]:
+    """The cells that answers to this request add to a table, by task."""
+    return {
+        name: cells_of(reader.specs[name], reader.rules.get(name), request.wishes)
+        for name in request.tasks
+    }
+
+
 def answer_task(reader: Reader, texts: Any, request: Request) -> Any:
     """One task's answers; a frame or Dataset comes back with columns added."""
     (name,) = request.tasks
-    specs = {name: reader.specs[name]}
     if not is_table(texts):
         return _of_one(reader, as_list(texts), request)
-    table = collected(texts)
-    check_free(table, specs)
+    table, cells = collected(texts), cells_of_tasks(reader, request)
+    check_free(table, cells)
     found = [{name: answer} for answer in _of_one(reader, as_list(table), request)]
-    return with_columns(table, answer_columns(found, specs))
+    return with_columns(table, answer_columns(found, cells))
 
 
 def answer_tasks(reader: Reader, texts: Any, request: Request) -> Any:
     """The answers of every task asked that can read a text, by task."""
-    specs = {name: reader.specs[name] for name in request.tasks}
     if not is_table(texts):
         return _of_all(reader, as_list(texts), request)
-    table = collected(texts)
-    check_free(table, specs)
-    return with_columns(table, answer_columns(_of_all(reader, as_list(table), request), specs))
+    table, cells = collected(texts), cells_of_tasks(reader, request)
+    check_free(table, cells)
+    return with_columns(table, answer_columns(_of_all(reader, as_list(table), request), cells))
 
 
 def _of_one(reader: Reader, texts: Sequence[Any], request: Request) -> list[Answer]:

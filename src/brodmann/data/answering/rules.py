@@ -35,7 +35,7 @@ HOW_TO_FIT = "`brodmann calibrate RUN`, or bm.calibrate(model, tasks), fits them
 class Rules:
     """What was fitted for one task."""
 
-    temperature: float = 1.0
+    temperature: float  # 1: as trained
     thresholds: dict[str, float] = field(default_factory=dict)
     surprises: Array | None = None  # of held-out answers, in rising order
     domain: Domain | None = None

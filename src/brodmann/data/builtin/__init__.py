@@ -163,8 +163,9 @@ MAKERS: dict[str, Maker] = {
     "team": planted.make_team,
     "club": planted.make_club,
 }
-# What is balanced: the labels, or the scores, or whether a value or a name is asked for.
-TARGETS = {"similarity": len(similarity.SCORES), "question": 2, "entities": 1}
+# What is balanced: the labels, or the scores, or whether a value or a name is asked for, or which
+# sentences name something.
+TARGETS = {"similarity": len(similarity.SCORES), "question": 2, "entities": 5}
 
 GRAMMARS: dict[str, dict[str, Any]] = {
     "sentiment": sentiment.GRAMMAR,

@@ -15,6 +15,7 @@ from brodmann.reporting.sections import (
     new_tasks,
     one_text,
     pruning,
+    reliability,
     sampling,
     sweep,
 )
@@ -51,6 +52,7 @@ from brodmann.reporting.sections import (
 
 SECTIONS: tuple[Callable[[Study], Section | None], ...] = (
     answer.section,
+    reliability.section,
     atlas.section,
     one_text.section,
     pruning.section,

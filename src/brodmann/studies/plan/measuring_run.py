@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from brodmann.config import Config, load_config
+from brodmann.data.sources.table import SPLITS
 from brodmann.data.task_cache import TaskCache
 from brodmann.data.tasks import Task
 from brodmann.errors import HeadsNotFoundError, InputError
@@ -56,9 +57,15 @@ def check_speed(speed: float | None) -> None:
 
 
 def measured(
-    config: Config, base: Path, report: Report, *, heads: bool, cache: TaskCache | None = None
+    config: Config,
+    base: Path,
+    report: Report,
+    *,
+    heads: bool,
+    rules: bool = False,
+    cache: TaskCache | None = None,
 ) -> dict[str, Any]:
-    """Plan one run from a calibration on this machine."""
+    """Plan one run from a few of its steps on this machine."""
     if config.training.sharding is not None:
         report(
             "note",
@@ -72,23 +79,22 @@ def measured(
     for text in data_notes(tasks):
         report("note", {"text": text})
     report("stage", {"text": f"loading {config.model.backbone}"})
-    return plan_of_run(config, build_model(config, tasks), tasks, report, heads=heads)
+    model = build_model(config, tasks)
+    return plan_of_run(config, model, tasks, report, heads=heads, rules=rules)
 
 
-def calibrated(
-    config: Config, model: Any, tasks: list[Task], report: Report, **changes: Any
-) -> Any:
-    """Calibrate: take some steps of training this model with [training], changed by `changes`."""
-    from brodmann.training.calibration import SAMPLES, calibrate
+def costs_of(config: Config, model: Any, tasks: list[Task], report: Report, **changes: Any) -> Any:
+    """Take some steps of training this model with [training], changed by `changes`."""
     from brodmann.training.loop import Loop
     from brodmann.training.settings import checked_options
+    from brodmann.training.step_costs import SAMPLES, measure_costs
 
     options = config.training.model_dump(exclude={"log_entropy"})
     options |= {"seed": config.seed, "specialize": config.specialize, **changes}
     with in_threads(config.threads):
         loop = Loop(model, tasks, checked_options(options), None, {})
         report("measuring starts", {"what": "taking some steps", "examples": SAMPLES + 1})
-        return calibrate(loop, lambda items: report("measuring goes on", {"items": items}))
+        return measure_costs(loop, lambda items: report("measuring goes on", {"items": items}))
 
 
 def _heads_of(model: Any) -> int:
@@ -102,14 +108,20 @@ def _heads_of(model: Any) -> int:
 
 
 def plan_of_run(
-    config: Config, model: Any, tasks: list[Task], report: Report, *, heads: bool
+    config: Config,
+    model: Any,
+    tasks: list[Task],
+    report: Report,
+    *,
+    heads: bool,
+    rules: bool = False,
 ) -> dict[str, Any]:
     """Plan a model that is built; the steps change it, so discard it afterwards."""
-    from brodmann.training.calibration import split_tokens
+    from brodmann.training.step_costs import split_tokens
 
     counts, disk = model.parameter_counts(), disk_of(model, config)
     batch_size = config.training.evaluation_batch_size
-    found = calibrated(config, model, tasks, report)
+    found = costs_of(config, model, tasks, report)
 
     def tokens(split: str) -> int:
         return sum(
@@ -124,15 +136,14 @@ def plan_of_run(
         "training": evaluations * validation,
         "evaluation": sum(tokens(split) for split in judged_splits(tasks)),
     }
+    if rules:
+        read["calibration"] = round(
+            sum(tokens(split) * _share_read(config, tasks, split) for split in SPLITS)
+        )
     mapped = 0
     heads_to_map = _heads_of(model) if heads else 0
     if heads_to_map:
-        read_once = sum(
-            split_tokens(model.encode(task.spec, task.splits["train"]), batch_size)
-            * _share_of_examples(config, task)
-            for task in tasks
-        )
-        mapped = int(read_once) * passes(config.map.estimator, heads_to_map)
+        mapped = _mapped_once(config, model, tasks) * passes(config.map.estimator, heads_to_map)
         if len(tasks) > 1:
             read["dissociation"] = validation * planned_passes(config, len(tasks))
     seconds = {stage: size * found.seconds_per_token_read for stage, size in read.items()}
@@ -153,6 +164,24 @@ def plan_of_run(
         "disk": disk,
         **measured_with(found),
     }
+
+
+def _mapped_once(config: Config, model: Any, tasks: list[Task]) -> int:
+    """The tokens that the map of heads is measured on."""
+    from brodmann.training.step_costs import split_tokens
+
+    found = 0.0
+    for task in tasks:
+        encoded = model.encode(task.spec, task.splits["train"])
+        tokens = split_tokens(encoded, config.training.evaluation_batch_size)
+        found += tokens * _share_of_examples(config, task)
+    return int(found)
+
+
+def _share_read(config: Config, tasks: list[Task], split: str) -> float:
+    """The share of a split that the rules are fitted on."""
+    sizes = [task.sizes.get(split, 0) for task in tasks]
+    return sum(min(size, config.calibrate.examples) for size in sizes) / (sum(sizes) or 1)
 
 
 def disk_of(model: Any, config: Config) -> dict[str, int]:
@@ -176,7 +205,7 @@ def free_space(folder: Path) -> int:
 
 
 def measured_with(found: Any) -> dict[str, Any]:
-    """Memory measured by a calibration, and how it was measured."""
+    """Memory measured by these steps, and how it was measured."""
     return {
         "memory": {
             "weights": found.bytes_of_weights,

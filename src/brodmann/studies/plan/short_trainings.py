@@ -9,7 +9,7 @@ import numpy as np
 from brodmann.config import Config
 from brodmann.data.tasks import Task
 from brodmann.studies.plan.estimate import Sized, Tokens, Trainings
-from brodmann.studies.plan.measuring_run import calibrated, measured_with
+from brodmann.studies.plan.measuring_run import costs_of, measured_with
 from brodmann.training.events import Report
 
 
@@ -23,8 +23,8 @@ def plan_trainings(
     count: Callable[[list[Sized], Tokens], Trainings],
 ) -> dict[str, Any]:
     """Plan training on `trained` in batches of this size; `count` gives all trainings' tokens."""
-    from brodmann.training.calibration import padded_tokens, split_tokens
     from brodmann.training.meta.unseen import nearest
+    from brodmann.training.step_costs import padded_tokens, split_tokens
 
     whole = copy.deepcopy(model)
     for task in tasks:
@@ -54,7 +54,7 @@ def plan_trainings(
     trainings = count(sizes, tokens)
     counts = model.parameter_counts()
     changes = {"batch_size": batch, "gradient_checkpointing": False}  # never used in these
-    found = calibrated(config, model, trained, report, **changes)
+    found = costs_of(config, model, trained, report, **changes)
     return {
         "name": config.name,
         "parameters": counts,

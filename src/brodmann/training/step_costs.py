@@ -37,7 +37,7 @@ READ = 64  # examples per task to time reading and mapping
 
 
 @dataclass
-class Calibration:
+class Costs:
     """Costs of one configuration, measured on this machine."""
 
     steps: int
@@ -55,7 +55,7 @@ class Calibration:
     threads: int
 
 
-def calibrate(loop: Loop, progress: Callable[[int], None] | None = None) -> Calibration:
+def measure_costs(loop: Loop, progress: Callable[[int], None] | None = None) -> Costs:
     """Time some steps of this run; they change the model, so discard it afterwards."""
     tick = progress or (lambda items: None)
     keeper = Keeper(None, keep=1, fingerprint="", main=True, say=lambda text: None)
@@ -97,7 +97,7 @@ def calibrate(loop: Loop, progress: Callable[[int], None] | None = None) -> Cali
     _read_longest(loop)
     trained = sum(p.numel() for p in loop.model.parameters() if p.requires_grad)
     total = sum(p.numel() for p in loop.model.parameters())
-    return Calibration(
+    return Costs(
         steps=loop.steps,
         steps_per_epoch=steps_per_epoch,
         tokens=tokens,
@@ -144,7 +144,7 @@ class _Chosen:
         return self.draws[self.drawn - 1]
 
     def log_facts(self, names: Sequence[str]) -> dict[str, Any]:
-        """Return nothing: a calibration keeps no log."""
+        """Return nothing: these steps keep no log."""
         return {}
 
 
