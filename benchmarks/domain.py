@@ -32,6 +32,12 @@ UNSEEN = ("ag_news", "imdb", "glue/cola", "superglue/boolq", "glue/rte", "snli",
 ROWS = 1000  # texts per task, to fit on and to judge
 
 
+def loaded(use: str, folder: str) -> bm.Task:
+    limit = {"train": ROWS, "validation": ROWS}
+    (task,) = bm.load_tasks([{"use": use, "limit": limit}], base=folder)
+    return task
+
+
 def texts_of(task: bm.Task, split: str) -> list[Any]:
     """The split's texts as inputs of any shape: strings or pairs."""
     return plain_inputs(task.splits[split][:ROWS])
@@ -122,16 +128,15 @@ def main() -> None:
     parser.add_argument("--out", default="domain.json")
     chosen = parser.parse_args()
     model = bm.MultiTaskModel.from_pretrained(chosen.run, device="cpu")
-    limit = {"train": ROWS, "validation": ROWS}
     sources = {"sst2": "glue/sst2", "qnli": "glue/qnli", "mrpc": "glue/mrpc", "stsb": "glue/stsb"}
     own = {
-        name: bm.load_task({"use": sources.get(name, name), "limit": limit}, base=chosen.data)
+        name: loaded(sources.get(name, name), chosen.data)
         for name in model.specs
     }
     unseen = []
     for use in UNSEEN:
         try:
-            unseen.append(bm.load_task({"use": use, "limit": limit}, base=chosen.data))
+            unseen.append(loaded(use, chosen.data))
         except bm.InputError as error:
             print(f"left out: {error}")
     rows = []
