@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from brodmann.errors import InputError as InputError
     from brodmann.errors import RunError as RunError
     from brodmann.measuring.explaining import explain_heads as explain_heads
+    from brodmann.measuring.finding_mistakes import mistakes as mistakes
     from brodmann.measuring.iap import dissociation as dissociation
     from brodmann.measuring.importance import head_importance as head_importance
     from brodmann.measuring.zero_shot import zero_shot as zero_shot
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from brodmann.results import AttentionMaps as AttentionMaps
     from brodmann.results import Dissociation as Dissociation
     from brodmann.results import HeadScores as HeadScores
+    from brodmann.results import Mistakes as Mistakes
     from brodmann.training.method_settings import IAT as IAT
     from brodmann.training.methods.distillation import distill as distill
     from brodmann.training.output_heads import fit_output_heads as fit_output_heads
@@ -79,6 +81,7 @@ _PUBLIC = {
     "prune_heads": "brodmann.models.heads.removal",
     "load_pruned": "brodmann.models.heads.removal",
     "head_importance": "brodmann.measuring.importance",
+    "mistakes": "brodmann.measuring.finding_mistakes",
     "explain_heads": "brodmann.measuring.explaining",
     "dissociation": "brodmann.measuring.iap",
     "plot": "brodmann.reporting.figures",
@@ -104,6 +107,7 @@ _PUBLIC = {
     "Page": "brodmann.verbs.outcomes",
     "HeadScores": "brodmann.results",
     "Dissociation": "brodmann.results",
+    "Mistakes": "brodmann.results",
     "AttentionMaps": "brodmann.results",
     "InputError": "brodmann.errors",
     "RunError": "brodmann.errors",

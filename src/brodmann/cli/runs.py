@@ -269,6 +269,9 @@ def report(
     ],
     text: Annotated[bool, typer.Option("--text", help="print it in the terminal instead")] = False,
     out: Annotated[Path | None, typer.Option(help="file to write the page to")] = None,
+    texts: Annotated[
+        bool, typer.Option("--texts/--no-texts", help="quote examples, or keep them off the page")
+    ] = True,
     as_json: Json = False,
 ) -> None:
     """Write one page about a run, or several side by side.
@@ -278,7 +281,7 @@ def report(
     Example: brodmann report runs/demo; brodmann report runs/plain runs/iat --out both.html
     """
     from brodmann.reporting.sections import sections
-    from brodmann.studies.report import read_study, report_on
+    from brodmann.studies.report import hide_texts, read_study, report_on
     from brodmann.verbs.running import reported_folder
 
     folders = [reported_folder(path) for path in paths]
@@ -291,10 +294,12 @@ def report(
         console = LastingConsole()
         with view(as_json) as show:
             study = read_study(folders, show)
+        if not texts:
+            hide_texts(study)
         for part in drawn(sections(study)):
             console.print(part, highlight=False)
         return
     with view(as_json) as show:
-        page = report_on(folders, show, to=out)
+        page = report_on(folders, show, to=out, texts=texts)
     if as_json:
         print(json.dumps({"report": str(page)}))

@@ -25,6 +25,7 @@ from brodmann.config.sections import (
     GridSection,
     MetaSection,
     OffSection,
+    ReportSection,
     StudySection,
     TransferSection,
 )
@@ -53,6 +54,7 @@ __all__ = [
     "GridSection",
     "MetaSection",
     "OffSection",
+    "ReportSection",
     "StudySection",
     "TransferSection",
     "apply_changes",
@@ -105,6 +107,10 @@ class Config(Section):
     )
     calibrate: CalibrationSettings = Field(
         default_factory=CalibrationSettings, description="how the rules for answers are fitted"
+    )
+    report: ReportSection = Field(
+        default_factory=ReportSection,
+        description="what the page shows of validation examples",
     )
     grid: GridSection | None = Field(None, description="many runs: `brodmann grid`")
     compare: CompareSection | None = Field(

@@ -13,7 +13,7 @@ from brodmann.errors import InputError
 # make another run: each measurement stores its settings and is repeated when they change.
 RESULT_DOES_NOT_DEPEND_ON: tuple[str, ...] = ("name", "output", "data_dir", "device", "threads")
 RESULT_DOES_NOT_DEPEND_ON += ("trackers", "keep_checkpoints", "map", "dissociation", "grid")
-RESULT_DOES_NOT_DEPEND_ON += ("calibrate", "compare")
+RESULT_DOES_NOT_DEPEND_ON += ("calibrate", "compare", "report")
 
 
 Changes = Mapping[str, object] | Sequence[str]

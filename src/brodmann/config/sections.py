@@ -35,6 +35,18 @@ def _check_distinct(values: list[Any]) -> None:
         raise ValueError("one occurs twice")
 
 
+class ReportSection(Section):
+    """[report]: what the page shows of the validation examples."""
+
+    mistakes: bool = Field(
+        default=True,
+        description="store and show what the model gets wrong; off in the cells of a grid",
+    )
+    texts: bool = Field(
+        default=True, description="false: keep texts off the page and out of mistakes.json"
+    )
+
+
 class OffSection(Section):
     """[off]: heads switched off before the first step, chosen by the map of a trained run."""
 

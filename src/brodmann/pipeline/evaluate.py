@@ -12,6 +12,7 @@ from brodmann.data.kinds import lower_is_better, outcomes, resampled_scores, tri
 from brodmann.data.task_cache import TaskCache
 from brodmann.data.tasks import Task, TaskSpec
 from brodmann.files import Array, write_arrays, write_json
+from brodmann.pipeline.keep_mistakes import keep_mistakes
 from brodmann.pipeline.run_folder import opened, timed, trained
 from brodmann.pipeline.train import tasks_of
 from brodmann.pipeline.training_loss import training_losses
@@ -62,6 +63,7 @@ def _evaluate_in(folder: Path, config: Config, tasks: list[Task], report: Report
             precision=config.training.precision,
             progress=lambda items: report("evaluation goes on", {"items": items}),
         )
+        keep_mistakes(folder, config, tasks, split, measured)
         for task in tasks:
             if task.name in measured:
                 found = measured[task.name].predictions

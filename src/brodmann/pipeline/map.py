@@ -62,7 +62,8 @@ def map_in(folder: Path, config: Config, tasks: list[Task], report: Report) -> H
             )
         scores.settings["request"] = request
         if is_main():
-            write_json(folder / EXPLAINED, {"tasks": explain_first(model, tasks)})
+            explained = explain_first(model, tasks) if config.report.texts else {}
+            write_json(folder / EXPLAINED, {"tasks": explained})
             scores.save(folder / FILE)
     report("map", {"scores": scores, "file": folder / FILE, "alpha": config.dissociation.alpha})
     return scores

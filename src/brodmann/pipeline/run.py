@@ -13,6 +13,7 @@ from brodmann.files import read_json
 from brodmann.pipeline.calibrate import calibrate_in
 from brodmann.pipeline.dissociate import dissociate_in
 from brodmann.pipeline.evaluate import OUTCOMES, evaluate_in
+from brodmann.pipeline.keep_mistakes import forget_texts
 from brodmann.pipeline.map import map_in
 from brodmann.pipeline.run_folder import opened
 from brodmann.pipeline.train import prepare, train_in
@@ -53,6 +54,7 @@ def run(
         del model  # the stages below read the saved one
         wait()
         if (folder / "metrics.json").is_file() and (folder / OUTCOMES).is_file():
+            forget_texts(folder, config)
             document = read_json(folder / "metrics.json", splits=dict)
             report("scores", {"tasks": tasks, "splits": document["splits"], "folder": folder})
         else:

@@ -144,6 +144,25 @@ class Atlas:
 
 
 @dataclass
+class Case:
+    """One example: its right answer and the one that was given."""
+
+    where: str
+    truth: str
+    answer: str
+    measure: str  # how sure the answer is; may be empty
+    text: str  # may be empty
+    is_right: bool
+
+
+@dataclass
+class Cases:
+    """Examples below each other."""
+
+    cases: Sequence[Case]
+
+
+@dataclass
 class Code:
     """Text to copy."""
 
@@ -160,7 +179,7 @@ class Fold:
 
 
 Block: TypeAlias = (
-    Words | Items | Table | Matrix | Bars | Lines | Scatter | Tree | Atlas | Code | Fold
+    Words | Items | Table | Matrix | Bars | Lines | Scatter | Tree | Atlas | Cases | Code | Fold
 )
 
 

@@ -10,7 +10,11 @@ from brodmann.data.schema import read_settings
 from brodmann.errors import InputError
 from brodmann.files import read_json, read_log
 from brodmann.measuring.relations import names_of
-from brodmann.results import Dissociation, HeadScores
+from brodmann.results import Dissociation, HeadScores, Mistakes
+from brodmann.results.of_mistakes import MISTAKES
+from brodmann.text import counted
+
+UNSEEN = "not shown because notes may quote texts"
 
 # Files of further stages, each with a section of its own.
 MEASURES: tuple[str, ...] = ("covsim", "adaptation", "similarity", "meta")
@@ -34,6 +38,7 @@ class Record:
     measures: dict[str, Any] = field(default_factory=dict)  # further measurements, by file
     gates: list[list[float]] | None = None  # the model's own, (layer, head)
     conditioning: dict[str, Any] | None = None  # scores with tasks swapped
+    mistakes: Mistakes | None = None
     arm: str = ""  # of the comparison it is part of
 
     @property
@@ -49,6 +54,15 @@ class Record:
         """Whether the heads were mapped again after dissociation was measured."""
         found = self.dissociation
         return found is not None and self.scores is not None and not found.is_of(self.scores)
+
+    def hide_texts(self) -> None:
+        """Drop everything that quotes an example."""
+        self.measures.pop("explained", None)
+        if self.mistakes is not None:
+            self.mistakes = self.mistakes.without_texts()
+        for facts in self.provenance.get("data", {}).values():
+            if facts.get("notes"):
+                facts["notes"] = [f"{counted(len(facts['notes']), 'note')} on the data, {UNSEEN}"]
 
     def entries(self, key: str) -> list[dict[str, Any]]:
         """Lines of the log that have this key."""
@@ -84,6 +98,7 @@ def read_record(folder: Path) -> Record:
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(f"{folder / 'metrics.json'}: damaged ({error!r})") from None
     scores, dissociation = folder / "importance.json", folder / "dissociation.json"
+    mistakes = folder / MISTAKES
     record = Record(
         name=folder.resolve().name,
         settings=settings,
@@ -96,6 +111,7 @@ def read_record(folder: Path) -> Record:
         conditioning=metrics.get("conditioning"),
         scores=HeadScores.load(scores) if scores.is_file() else None,
         dissociation=Dissociation.load(dissociation) if dissociation.is_file() else None,
+        mistakes=Mistakes.load(mistakes) if mistakes.is_file() else None,
         measures={
             name: read_json(folder / f"{name}.json")
             for name in MEASURES
@@ -103,6 +119,8 @@ def read_record(folder: Path) -> Record:
         },
     )
     _judge_again(record)
+    if not settings.get("report", {}).get("texts", True):
+        record.hide_texts()
     return record
 
 

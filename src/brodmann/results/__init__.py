@@ -4,6 +4,7 @@ from brodmann.results.frames import need_pandas
 from brodmann.results.of_attention import AttentionMaps
 from brodmann.results.of_dissociation import Dissociation, mean_dissociation
 from brodmann.results.of_importance import PARTS, USUAL_ALPHA, Head, HeadScores, share_of
+from brodmann.results.of_mistakes import Mistakes
 
 __all__ = [
     "PARTS",
@@ -12,6 +13,7 @@ __all__ = [
     "Dissociation",
     "Head",
     "HeadScores",
+    "Mistakes",
     "mean_dissociation",
     "need_pandas",
     "share_of",

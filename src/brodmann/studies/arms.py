@@ -102,6 +102,7 @@ def arm_config(config: Config, arm: str, seed: int) -> Config:
     values.pop("compare", None)
     values.pop("grid", None)
     special = values.pop("specialize", {})
+    values["report"] = {**values["report"], "mistakes": False}
     values["tasks"] = config.given_tasks()
     if arm == "single":  # every encoder sees its data as often as in its own run
         values["model"] |= {"architecture": "single", "parameters": {}}  # none of the other's

@@ -110,6 +110,7 @@ def _cell(config: Config, group: list[str], varied: dict[str, Any]) -> Cell:
     values = config.resolved()
     for section in ("grid", "compare"):
         values.pop(section, None)
+    values["report"] = {**values["report"], "mistakes": False}  # nobody reads those of many cells
     values["tasks"] = [task for task in config.given_tasks() if task_name(task) in group]
     for key, value in varied.items():
         set_value(values, key, value, f"{key}={value}")

@@ -23,9 +23,16 @@ MARK = b'<meta name="generator" content="Brodmann">'  # in the head of every pag
 STUDIES = ("comparison.json", "grid.json", "transfer.json")
 
 
-def report_on(folders: list[Path], report: Report, *, to: Path | None = None) -> Path:
-    """Write the page and the figures beside it; return the page's path."""
+def report_on(
+    folders: list[Path], report: Report, *, to: Path | None = None, texts: bool = True
+) -> Path:
+    """Write the page and the figures beside it; return the page's path.
+
+    Without `texts`, no example is quoted, whatever the runs' settings allow.
+    """
     study = read_study(folders, report)
+    if not texts:
+        hide_texts(study)
     parts = sections(study)
     if [part.name for part in parts] in ([], ["data"]) or _nothing_done(study):
         raise InputError(f"{folders[0]}: nothing to report yet: `brodmann run` it first")
@@ -39,6 +46,11 @@ def report_on(folders: list[Path], report: Report, *, to: Path | None = None) ->
     write_figures(study, place.parent / figures)
     report("report", {"file": place})
     return place
+
+
+def hide_texts(study: Study) -> None:
+    for run in study.runs:
+        run.hide_texts()
 
 
 def check_page(place: Path) -> None:

@@ -170,6 +170,16 @@ def _shade(share: float) -> str:
     return SHADES[place]
 
 
+def _cases(block: blocks.Cases) -> Drawn:
+    for case in block.cases:
+        parts: list[Any] = [case.truth]
+        parts += ["  answered so"] if case.is_right else [" → ", (case.answer, "red")]
+        where = "  ".join(part for part in (case.measure, case.where) if part)
+        yield Bullet(Text.assemble(*parts, (f"  {where}", "dim")))
+        if case.text:
+            yield Padding(Text(case.text, style="dim"), (0, 0, 0, 4))
+
+
 def _code(block: blocks.Code) -> Drawn:
     yield Text(block.title, style="bold")
     yield Padding(Text(block.text, style="dim"), (0, 0, 0, 2))
@@ -200,6 +210,7 @@ DRAW: dict[type, Callable[[Any], Drawn]] = {
     blocks.Scatter: _scatter,
     blocks.Tree: _tree,
     blocks.Atlas: _atlas,
+    blocks.Cases: _cases,
     blocks.Code: _code,
     blocks.Fold: _fold,
 }

@@ -12,7 +12,7 @@ from brodmann.reporting.blocks import Block, Section
 from brodmann.reporting.html import frame, framed, page
 from brodmann.reporting.record import read_record
 from brodmann.reporting.sections import answer, atlas, dissociation_matrix
-from brodmann.results import Dissociation, HeadScores, need_pandas
+from brodmann.results import Dissociation, HeadScores, Mistakes, need_pandas
 from brodmann.studies.report import check_page, read_study, report_on, subtitle
 from brodmann.training.events import silent
 from brodmann.verbs.rows import Row, rows_of_scores
@@ -64,6 +64,11 @@ class Run:
     def dissociation(self) -> Dissociation | None:
         """How far the tasks have separated, if it was measured."""
         return read_record(self.folder).dissociation
+
+    @property
+    def mistakes(self) -> Mistakes | None:
+        """What the model gets wrong on its validation examples, if it was stored."""
+        return read_record(self.folder).mistakes
 
     def to_frame(self) -> "pandas.DataFrame":
         """One row per split, task and metric, with its interval where there is one."""

@@ -255,10 +255,14 @@ def report(
     runs: Place | Run | Sequence[Place | Run],
     *,
     out: Place | None = None,
+    texts: bool = True,
     progress: bool | None = None,
     events: Report | None = None,
 ) -> Page:
-    """Write one page about a run, a study, or several runs side by side, from stored results."""
+    """Write one page about a run, a study, or several runs side by side, from stored results.
+
+    Without `texts`, the page quotes no example.
+    """
     given = [Path(runs)] if isinstance(runs, str | os.PathLike) else _runs(runs) or []
     if not given:
         raise InputError("report: expected at least one run, found none")
@@ -266,7 +270,8 @@ def report(
     if out is None and len(folders) > 1:
         raise InputError("several runs: name the file for their page, for example out='both.html'")
     with followed(progress, events) as shown:
-        return Page(report_on(folders, shown, to=None if out is None else Path(out)))
+        place = None if out is None else Path(out)
+        return Page(report_on(folders, shown, to=place, texts=texts))
 
 
 def reported_folder(path: Path) -> Path:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from brodmann.data.answering.decisions import USUAL, Decisions
 from brodmann.data.encoding import Encoded
+from brodmann.data.judging import Case, Judged
 from brodmann.data.kinds import choice, classification, multilabel, regression, span, tokens
 from brodmann.data.metrics import Metric, Prediction
 from brodmann.data.tasks import Example, Task, TaskSpec
@@ -109,6 +110,14 @@ class Kind(Protocol):
     @property
     def region(self) -> Callable[[Prediction, float, TaskSpec], dict[str, Any]] | None:
         """(prediction, furthest, task) → the answers that are no stranger than `furthest`."""
+
+    def judge(
+        self, predictions: Sequence[Prediction], examples: Sequence[Example], spec: TaskSpec
+    ) -> Judged:
+        """Every answer beside the right one: what is counted about mistakes."""
+
+    def case(self, prediction: Prediction, example: Example, spec: TaskSpec) -> Case:
+        """One answer beside the right one, as readers see it."""
 
     def trivial(
         self, train: Sequence[Example], examples: Sequence[Example], spec: TaskSpec

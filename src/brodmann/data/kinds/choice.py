@@ -17,6 +17,7 @@ from brodmann.data.answering.conformal import label_region
 from brodmann.data.answering.decisions import USUAL, Decisions, filled, softmax
 from brodmann.data.answers import choice_words, right_choices
 from brodmann.data.encoding import Encoded, encode_texts
+from brodmann.data.judging import Beliefs, Case, Judged, excerpt, pair_excerpt
 from brodmann.data.metrics import Metric, Prediction, of_words
 from brodmann.data.sampling import entropy as entropies
 from brodmann.data.tasks import (
@@ -194,6 +195,45 @@ def surprises(
 def region(prediction: Prediction, furthest: float, spec: TaskSpec) -> dict[str, Any]:
     """The places of the choices that are no stranger than `furthest`, most probable first."""
     return {"set": label_region(prediction["probabilities"], furthest)}
+
+
+def judge(predictions: Sequence[Prediction], examples: Sequence[Example], spec: TaskSpec) -> Judged:
+    """Labels are the places of choices, which show whether the model prefers one of them."""
+    answer = np.array([found["choice"] for found in predictions], np.int64)
+    right = [right_choices(example) for example in examples]
+    hit = np.array([place in places for place, places in zip(answer, right, strict=True)], bool)
+    truth = np.where(hit, answer, [places[0] for places in right])
+    score = np.array([found["score"] for found in predictions], np.float64)
+    chances = np.exp(filled([np.log(_positive(found)) for found in predictions]))
+    single = np.array([len(places) == 1 for places in right], bool)
+    names = [_place(number) for number in range(chances.shape[1])]
+    rows = np.arange(len(examples))
+    return Judged(
+        unit="question",
+        names=names,
+        example=rows,
+        truth=truth,
+        answer=answer,
+        wrong=(~hit).astype(float),
+        sure=score,
+        certainty=score,
+        beliefs=[Beliefs(names, rows[single], truth[single], chances[single], alike=True)],
+    )
+
+
+def _positive(found: Prediction) -> Array:
+    return np.maximum(np.array(found["probabilities"], np.float64), np.finfo(np.float32).tiny)
+
+
+def _place(number: int) -> str:
+    return f"choice {number + 1}"
+
+
+def case(prediction: Prediction, example: Example, spec: TaskSpec) -> Case:
+    words, places = choice_words(example), right_choices(example)
+    place = prediction["choice"] if prediction["choice"] in places else places[0]
+    quoted = (excerpt(words[place]), excerpt(words[prediction["choice"]]))
+    return Case(_place(place), _place(prediction["choice"]), pair_excerpt(example), quoted)
 
 
 def trivial(

@@ -15,6 +15,7 @@ import numpy as np
 from brodmann.data.answering.conformal import label_region
 from brodmann.data.answering.decisions import USUAL, Decisions, softmax
 from brodmann.data.encoding import Encoded, one_row_an_example
+from brodmann.data.judging import Beliefs, Case, Judged, pair_excerpt
 from brodmann.data.metrics import Metric, Prediction, of_labels
 from brodmann.data.sampling import entropy as entropies
 from brodmann.data.tasks import (
@@ -155,6 +156,29 @@ def region(prediction: Prediction, furthest: float, spec: TaskSpec) -> dict[str,
     """The labels that are no stranger than `furthest`, most probable first."""
     probabilities = list(prediction["probabilities"].values())
     return {"set": [spec.label_list[place] for place in label_region(probabilities, furthest)]}
+
+
+def judge(predictions: Sequence[Prediction], examples: Sequence[Example], spec: TaskSpec) -> Judged:
+    truth = np.array([example["label"] for example in examples], np.int64)
+    answer = np.array([spec.label_places[found["label"]] for found in predictions], np.int64)
+    score = np.array([found["score"] for found in predictions], np.float64)
+    chances = np.array([list(found["probabilities"].values()) for found in predictions], np.float32)
+    rows = np.arange(len(examples))
+    return Judged(
+        unit="text",
+        names=spec.label_list,
+        example=rows,
+        truth=truth,
+        answer=answer,
+        wrong=(truth != answer).astype(float),
+        sure=score,
+        certainty=score,
+        beliefs=[Beliefs(spec.label_list, rows, truth, chances)],
+    )
+
+
+def case(prediction: Prediction, example: Example, spec: TaskSpec) -> Case:
+    return Case(spec.label_list[example["label"]], prediction["label"], pair_excerpt(example))
 
 
 def trivial(

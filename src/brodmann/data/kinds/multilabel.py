@@ -4,7 +4,7 @@ Loss: binary cross-entropy, averaged over the labels. A label is predicted if it
 least one half.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,8 @@ import numpy as np
 
 from brodmann.data.answering.decisions import TRIED_SHARES, USUAL, Decisions
 from brodmann.data.encoding import Encoded, one_row_an_example
-from brodmann.data.metrics import Metric, of_label_sets
+from brodmann.data.judging import NOTHING, Beliefs, Case, Judged, pair_excerpt
+from brodmann.data.metrics import Metric, Prediction, of_label_sets
 from brodmann.data.sampling import entropy as entropies
 from brodmann.data.tasks import (
     Example,
@@ -142,6 +143,47 @@ region = None
 
 def _sigmoid(logits: Array) -> Array:
     return np.asarray(0.5 * (1 + np.tanh(0.5 * logits)))  # no overflow at either end
+
+
+def judge(predictions: Sequence[Prediction], examples: Sequence[Example], spec: TaskSpec) -> Judged:
+    """One unit per label that is right or given; a label is never mistaken for another."""
+    truth = np.array([example["label"] for example in examples], bool)
+    answer = np.zeros_like(truth)
+    for row, found in zip(answer, predictions, strict=True):
+        row[[spec.label_places[name] for name in found["labels"]]] = True
+    yes = np.array([list(found["probabilities"].values()) for found in predictions], np.float32)
+    side = np.where(answer, yes, 1 - yes)  # probability of each yes and no that was answered
+    wrong = truth != answer
+    example, label = np.nonzero(truth | answer)
+    return Judged(
+        unit="label",
+        names=spec.label_list,
+        example=example,
+        truth=np.where(truth[example, label], label, NOTHING),
+        answer=np.where(answer[example, label], label, NOTHING),
+        wrong=wrong.sum(axis=1).astype(float),
+        sure=np.where(wrong, side, 0).max(axis=1),
+        certainty=side.min(axis=1),
+        sorts={
+            "label missed": int((truth & ~answer).sum()),
+            "label wrongly given": int((answer & ~truth).sum()),
+        },
+        beliefs=_beliefs(truth, yes, spec),
+    )
+
+
+def _beliefs(truth: Array, yes: Array, spec: TaskSpec) -> Iterator[Beliefs]:
+    """Yes or no, label by label: of thousands of labels, one at a time is in memory."""
+    rows = np.arange(len(truth))
+    for place, name in enumerate(spec.label_list):
+        chances = np.stack([1 - yes[:, place], yes[:, place]], axis=1)
+        yield Beliefs((f"without {name}", name), rows, truth[:, place].astype(np.int64), chances)
+
+
+def case(prediction: Prediction, example: Example, spec: TaskSpec) -> Case:
+    right = [name for name, given in zip(spec.label_list, example["label"], strict=True) if given]
+    truth, answer = (", ".join(names) or "no label" for names in (right, prediction["labels"]))
+    return Case(truth, answer, pair_excerpt(example))
 
 
 def trivial(

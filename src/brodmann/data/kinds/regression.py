@@ -14,6 +14,7 @@ import numpy as np
 
 from brodmann.data.answering.decisions import USUAL
 from brodmann.data.encoding import Encoded, one_row_an_example
+from brodmann.data.judging import Case, Judged, pair_excerpt, unknown
 from brodmann.data.metrics import Metric, Prediction, of_values
 from brodmann.data.tasks import Example, TaskSpec, read_texts
 from brodmann.errors import InputError
@@ -134,6 +135,28 @@ def region(prediction: Prediction, furthest: float, spec: TaskSpec) -> dict[str,
     if math.isinf(furthest):
         return {"interval": [None, None]}
     return {"interval": [prediction["value"] - furthest, prediction["value"] + furthest]}
+
+
+def judge(predictions: Sequence[Prediction], examples: Sequence[Example], spec: TaskSpec) -> Judged:
+    """Numbers are more or less wrong; there are no labels to count."""
+    pairs = zip(examples, predictions, strict=True)
+    values = np.array([[example["label"], found["value"]] for example, found in pairs], float)
+    none = np.zeros(0, np.int64)
+    return Judged(
+        unit="value",
+        names=(),
+        example=none,
+        truth=none,
+        answer=none,
+        wrong=np.abs(values[:, 1] - values[:, 0]),
+        sure=unknown(len(values)),
+        certainty=unknown(len(values)),
+        values=values,
+    )
+
+
+def case(prediction: Prediction, example: Example, spec: TaskSpec) -> Case:
+    return Case(f"{example['label']:.4g}", f"{prediction['value']:.4g}", pair_excerpt(example))
 
 
 def trivial(

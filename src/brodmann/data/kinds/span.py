@@ -5,6 +5,7 @@ and an example is the question with all its windows. If the answer is not in a w
 the target is the first token. Loss: mean of the cross-entropies of the first and the last token.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,8 @@ import numpy as np
 
 from brodmann.data.answering.decisions import TRIED_MARGINS, USUAL, Decisions, filled
 from brodmann.data.encoding import Encoded, flatten, in_pieces
-from brodmann.data.metrics import Metric, of_words
+from brodmann.data.judging import Case, Judged, excerpt
+from brodmann.data.metrics import Metric, Prediction, of_words
 from brodmann.data.sampling import entropy as entropies
 from brodmann.data.tasks import Example, TaskSpec, one_text
 from brodmann.errors import InputError
@@ -273,6 +275,40 @@ def _best_span(logits: Array, allowed: Array) -> tuple[float, int, int]:
 def _logsumexp(values: Array) -> float:
     top = values.max()
     return float(top + np.log(np.exp(values - top).sum()))
+
+
+def judge(predictions: Sequence[Prediction], examples: Sequence[Example], spec: TaskSpec) -> Judged:
+    """Wrong is what has no exact match; labels only say whether there is an answer."""
+    hit = METRICS["exact_match"].outcomes(predictions, examples, spec)[:, 0] > 0
+    partial = METRICS["f1"].outcomes(predictions, examples, spec)[:, 0] > 0
+    there = np.array([not example["answers"] for example in examples], np.int64)
+    given = np.array([not found["answer"] for found in predictions], np.int64)
+    sorts = np.where(partial, "part of the answer, or more than it", "another place")
+    sorts = np.where(there > given, "answered where there is no answer", sorts)
+    sorts = np.where(there < given, "answer missed", sorts)
+    score = np.array([found["score"] for found in predictions], np.float64)
+    rows = np.arange(len(examples) if spec.unanswerable else 0)
+    return Judged(
+        unit="question",
+        names=("an answer", "no answer") if spec.unanswerable else (),
+        example=rows,
+        truth=there[: len(rows)],
+        answer=given[: len(rows)],
+        wrong=(~hit).astype(float),
+        sure=score,
+        certainty=score,
+        sorts=dict(Counter(sorts[~hit].tolist()).most_common()),
+    )
+
+
+def case(prediction: Prediction, example: Example, spec: TaskSpec) -> Case:
+    answers = example["answers"]
+    right = answers[0][0] if answers else ""
+    place = answers[0][1] if answers else prediction["start"] or 0
+    words = ["an answer" if text else "no answer" for text in (right, prediction["answer"])]
+    quoted = [excerpt(text) or "no answer" for text in (right, prediction["answer"])]
+    text = f"{excerpt(example['question'])} | {excerpt(example['context'], place)}"
+    return Case(words[0], words[1], text, (quoted[0], quoted[1]))
 
 
 def trivial(

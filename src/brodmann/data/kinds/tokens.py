@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from brodmann.data import tag_mistakes
 from brodmann.data.answering.decisions import TRIED_SHARES, USUAL, Decisions, softmax
 from brodmann.data.encoding import IGNORED, Encoded, flatten, in_pieces
-from brodmann.data.metrics import Metric, of_tags
+from brodmann.data.judging import Case, Judged
+from brodmann.data.metrics import Metric, Prediction, of_tags
 from brodmann.data.sampling import entropy as entropies
 from brodmann.data.tag_schemes import bio_labels, entities, to_bio
 from brodmann.data.tasks import (
@@ -299,6 +301,14 @@ def _named(tags: list[str], scores: list[float], example: Example) -> list[dict[
             entity |= {"text": example["text"][start:end], "start": start, "end": end}
         found.append(entity)
     return found
+
+
+def judge(predictions: Sequence[Prediction], examples: Sequence[Example], spec: TaskSpec) -> Judged:
+    return tag_mistakes.judge(predictions, examples, spec)
+
+
+def case(prediction: Prediction, example: Example, spec: TaskSpec) -> Case:
+    return tag_mistakes.case(prediction, example, spec, token_text(example))
 
 
 def trivial(

@@ -18,6 +18,7 @@ from brodmann.reporting.sections import (
     reliability,
     sampling,
     sweep,
+    wrong_answers,
 )
 from brodmann.reporting.sections import (
     arms_compared as comparison,
@@ -54,6 +55,7 @@ SECTIONS: tuple[Callable[[Study], Section | None], ...] = (
     answer.section,
     reliability.section,
     atlas.section,
+    wrong_answers.section,
     one_text.section,
     pruning.section,
     gates.section,
