@@ -11,10 +11,10 @@ and an example with the label $i$ counts as one of class
 
 $$\hat y = \arg\max_{j\,:\,\hat p_j(x) \ge t_j} \hat p_j(x).$$
 
-It is suspected if $\hat y$ exists and $\hat y \ne i$: the off-diagonal cells of the confident joint
-$C_{\tilde y, y^*}$. The thresholds make a class of which the model is never sure comparable with one
-of which it always is. Suspects are ranked by the margin $\hat p_i - \hat p_{\hat y}$, the clearest
-first.
+It is suspected if $\hat y$ exists and $\hat y \ne i$: these are the off-diagonal cells of the
+confident joint $C_{\tilde y, y^*}$. The thresholds make a class of which the model is never sure
+comparable with one of which it always is. Suspects are ranked by the normalized margin
+$\hat p_i - \max_{j \ne i} \hat p_j$, the clearest first.
 
 Reference: Northcutt et al. 2021, "Confident Learning: Estimating Uncertainty in Dataset Labels",
 §3.1 (confident joint) and §3.2 (method 2; ranking by the normalized margin).
@@ -42,7 +42,7 @@ def class_thresholds(given: Array, chances: Array, *, alike: bool = False) -> Ar
 
 
 def suspected(given: Array, chances: Array, *, alike: bool = False) -> tuple[Array, Array, Array]:
-    """Suspected examples, the class that each seems to have, and the margin between the two.
+    """Suspected examples, the class that each seems to have, and its margin (below 0).
 
     `given` is (example,) and `chances` (example, class).
     """
@@ -53,6 +53,6 @@ def suspected(given: Array, chances: Array, *, alike: bool = False) -> tuple[Arr
     first_choice = chances.argmax(axis=1)
     wrong = reached[rows, believed] & (believed != given) & (first_choice != given)
     places = np.flatnonzero(wrong)
-    margin = chances[places, given[places]] - chances[places, believed[places]]
+    margin = chances[places, given[places]] - chances[places].max(axis=1)
     order = np.argsort(margin, kind="stable")
     return places[order], believed[places][order], margin[order]

@@ -173,7 +173,7 @@ def _shade(share: float) -> str:
 def _cases(block: blocks.Cases) -> Drawn:
     for case in block.cases:
         parts: list[Any] = [case.truth]
-        parts += ["  answered so"] if case.is_right else [" → ", (case.answer, "red")]
+        parts += [("  right", "dim")] if case.is_right else [" → ", (case.answer, "red")]
         where = "  ".join(part for part in (case.measure, case.where) if part)
         yield Bullet(Text.assemble(*parts, (f"  {where}", "dim")))
         if case.text:

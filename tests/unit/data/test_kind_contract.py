@@ -5,6 +5,7 @@ kind's `METRICS`.
 """
 
 import inspect
+import re
 import types
 from dataclasses import replace
 from functools import cache
@@ -18,6 +19,7 @@ from tests.conftest import every_kind
 
 import brodmann as bm
 from brodmann.data.encoding import Encoded, encode_task
+from brodmann.data.judging import NOTHING, Judged
 from brodmann.data.kinds import (
     KINDS,
     Kind,
@@ -183,6 +185,62 @@ def test_weights_are_repeated_examples(kind: str, name: str, data: Any) -> None:
             assert score <= 1 + 1e-12 and (score >= metric.lowest - 1e-12 or name == "r2")
     if metric.proportion and values.shape[1] == 1:
         assert set(np.unique(values)) <= {0, 1}
+
+
+@pytest.mark.parametrize("name", KINDS)
+@settings(max_examples=10, deadline=None)
+@given(seed=st.integers(0, 99))
+def test_mistakes_are_counted_as_the_metrics_count_them(name: str, seed: int) -> None:
+    for task in tasks()[name]:
+        predictions, examples = some_predictions(task, seed), task.splits["train"]
+        judged = KINDS[name].judge(predictions, examples, task.spec)
+        count = len(examples)
+        assert judged.unit and len(judged.wrong) == len(judged.sure) == count
+        assert len(judged.certainty) == count and (judged.wrong >= 0).all()
+        assert len(judged.example) == len(judged.truth) == len(judged.answer)
+        assert ((judged.example >= 0) & (judged.example < count)).all()
+        for side in (judged.truth, judged.answer):
+            assert ((side >= NOTHING) & (side < len(judged.names))).all()
+        known = np.concatenate([judged.sure, judged.certainty])
+        known = known[~np.isnan(known)]
+        assert ((known >= 0) & (known <= 1 + 1e-6)).all()
+        scores = every_score(predictions, examples, task.spec)
+        assert_agrees_with_scores(judged, scores)
+        for beliefs in judged.beliefs or ():
+            assert beliefs.chances.shape == (len(beliefs.given), len(beliefs.names))
+            assert np.allclose(beliefs.chances.sum(axis=1), 1, atol=1e-5)
+
+
+def assert_agrees_with_scores(judged: Judged, scores: dict[str, float]) -> None:
+    right = float((judged.wrong == 0).mean())
+    hits = int(((judged.truth == judged.answer) & (judged.truth != NOTHING)).sum())
+    given, there = (int((side != NOTHING).sum()) for side in (judged.answer, judged.truth))
+    if judged.values is not None:
+        assert (judged.wrong**2).mean() == pytest.approx(scores["mean_squared_error"])
+    elif judged.unit == "entity":
+        assert (hits / given if given else 0) == pytest.approx(scores["entity_precision"])
+        assert (hits / there if there else 0) == pytest.approx(scores["entity_recall"])
+    elif judged.unit == "word":
+        assert (judged.truth == judged.answer).mean() == pytest.approx(scores["accuracy"])
+    elif judged.unit == "label":
+        assert right == pytest.approx(scores["exact_match"])
+        f1 = 2 * hits / (given + there) if given + there else 0
+        assert f1 == pytest.approx(scores["micro_f1"])
+    else:
+        assert right == pytest.approx(scores.get("accuracy", scores.get("exact_match")))
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_case_quotes_only_where_it_says_so(name: str) -> None:
+    """What remains without texts has no letter of an example beyond labels and numbers."""
+    for task in tasks()[name]:
+        for prediction, example in zip(
+            some_predictions(task, 1), task.splits["train"], strict=True
+        ):
+            case = KINDS[name].case(prediction, example, task.spec)
+            assert case.truth and case.answer and case.text
+            hidden = {"red", "big", "old", "sad", "cat", "yes", "maybe"}
+            assert not hidden & set(re.findall(r"\w+", f"{case.truth} {case.answer}"))
 
 
 @pytest.mark.parametrize(("kind", "name"), CASES)

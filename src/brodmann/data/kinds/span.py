@@ -283,7 +283,7 @@ def judge(predictions: Sequence[Prediction], examples: Sequence[Example], spec: 
     partial = METRICS["f1"].outcomes(predictions, examples, spec)[:, 0] > 0
     there = np.array([not example["answers"] for example in examples], np.int64)
     given = np.array([not found["answer"] for found in predictions], np.int64)
-    sorts = np.where(partial, "part of the answer, or more than it", "another place")
+    sorts = np.where(partial, "too little or too much", "another place")
     sorts = np.where(there > given, "answered where there is no answer", sorts)
     sorts = np.where(there < given, "answer missed", sorts)
     score = np.array([found["score"] for found in predictions], np.float64)

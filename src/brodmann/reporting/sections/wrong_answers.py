@@ -35,8 +35,8 @@ def section(study: Study) -> Section | None:
     blocks: list[Block] = [summary(tasks)]
     blocks.append(
         Words(
-            "A row is the place of an example in the validation split, counted from 0. The model "
-            "was not trained on these examples.",
+            "Each example below has its right answer → the model's, the probability that the model "
+            "gave to it, and its row: its place in the validation split, counted from 0.",
             "note",
         )
     )
@@ -161,11 +161,17 @@ def _labels(found: Found) -> Table:
         for one in found["labels"][:SHOWN_LABELS]
     ]
     caption = (
-        f"Scores of each label with 95 % intervals (Wilson's), counted in {found['unit']} units. "
-        f"{_of(len(rows), found['labels_in_all'], 'Labels by frequency')}"
+        f"Scores of each label with 95 % intervals (Wilson's), and how often it is right and was "
+        f"answered, {_counted_by(found['unit'])}."
     )
+    if found["labels_in_all"] > len(rows):
+        caption += f" The most frequent {len(rows):,} of {found['labels_in_all']:,} labels."
     columns = ("label", "precision (%)", "recall (%)", "F1 (%)", "right", "answered")
     return Table(columns, rows, caption)
+
+
+def _counted_by(unit: str) -> str:
+    return "counted by text" if unit == "label" else f"counted by {unit}"
 
 
 def _score(ends: Sequence[float] | None) -> str:
