@@ -150,7 +150,7 @@ def _matrix(judged: Judged, pairs: Sequence[tuple[int, int, int]]) -> dict[str, 
         chosen = sorted(list(first)[:MOST_CELLS])
     names = [judged.names[place] for place in chosen] + [NOTHING_NAME] * none
     counts = confusion_matrix(judged, [*chosen, *([count] if none else [])])
-    return {"labels": names, "counts": counts.tolist()}
+    return {"labels": names, "counts": counts.tolist(), "left_out": count - len(chosen)}
 
 
 def _numbers(values: Array) -> dict[str, Any]:

@@ -97,9 +97,7 @@ def test_planted_label_errors_are_found(seed: int) -> None:
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression
 
-    (task,) = bm.load_tasks(
-        [{"use": "builtin/topic", "limit": {"train": 1500, "validation": 400}}]
-    )
+    (task,) = bm.load_tasks([{"use": "builtin/topic", "limit": {"train": 1500, "validation": 400}}])
     random = np.random.default_rng(seed)
     texts, labels, flipped = {}, {}, {}
     for split in ("train", "validation"):

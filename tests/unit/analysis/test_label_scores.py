@@ -31,9 +31,7 @@ def some_answers(seed: int, count: int, labels: int) -> tuple[Array, Array]:
 @given(st.integers(0, 999), st.integers(1, 60), st.integers(2, 6))
 def test_scores_are_those_of_scikit_learn(seed: int, count: int, labels: int) -> None:
     truth, answer = some_answers(seed, count, labels)
-    expected = precision_recall_fscore_support(
-        truth, answer, labels=range(labels), zero_division=0
-    )
+    expected = precision_recall_fscore_support(truth, answer, labels=range(labels), zero_division=0)
     for entry in label_scores(judged(truth, answer, labels), 99):
         place = int(entry["label"][1:])
         for name, column in zip(("precision", "recall", "f1"), expected[:3], strict=True):

@@ -81,7 +81,7 @@ def task_views(found: Found) -> list[Block]:
         blocks.append(Table(("mistake", "times"), sorts))
     if found["matrix"] is not None:
         blocks.append(_matrix(found))
-    if found["confusions"] and (found["matrix"] is None or found["labels_in_all"] > _cells(found)):
+    if found["confusions"] and (found["matrix"] is None or found["matrix"]["left_out"]):
         blocks.append(_confusions(found))
     if found["labels"]:
         blocks.append(_labels(found))
@@ -107,10 +107,6 @@ def _arrow(found: Found) -> str:
     return f"{short(found['truth'], NAME)} → {short(found['answer'], NAME)}"
 
 
-def _cells(found: Found) -> int:
-    return len(found["matrix"]["labels"])
-
-
 def _matrix(found: Found) -> Matrix:
     names = [short(name, NAME) for name in found["matrix"]["labels"]]
     counts = found["matrix"]["counts"]
@@ -124,9 +120,10 @@ def _matrix(found: Found) -> Matrix:
                 for column, count in enumerate(line)
             ]
         )
-    in_all = found["labels_in_all"]
-    cut = f" The {len(names)} most often confused of {in_all:,} labels." if in_all > 20 else ""
-    caption = f"How often each label (row) was answered as each label (column).{cut}"
+    caption = "How often each label (row) was answered as each label (column)."
+    if left_out := found["matrix"]["left_out"]:
+        in_all = found["labels_in_all"]
+        caption += f" The {in_all - left_out} of {in_all:,} labels that are confused most often."
     return Matrix(
         names,
         names,
