@@ -24,8 +24,8 @@ from brodmann.files import Array
 Interval = list[float] | None  # score and both ends
 
 
-def label_scores(judged: Judged, most: int) -> list[dict[str, Any]]:
-    """Scores of the labels that occur or are given, the most frequent first, at most `most`."""
+def label_scores(judged: Judged) -> list[dict[str, Any]]:
+    """Scores of the labels that occur or are given, the most frequent first."""
     count = len(judged.names)
     support = np.bincount(judged.truth[judged.truth != NOTHING], minlength=count)
     given = np.bincount(judged.answer[judged.answer != NOTHING], minlength=count)
@@ -41,7 +41,7 @@ def label_scores(judged: Judged, most: int) -> list[dict[str, Any]]:
             "support": int(support[place]),
             "given": int(given[place]),
         }
-        for place in order[:most]
+        for place in order
         if support[place] or given[place]
     ]
 

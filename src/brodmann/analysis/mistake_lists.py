@@ -45,7 +45,7 @@ def mistakes_of(
     suspects = _suspects(judged)
     numbers = None if judged.values is None else _numbers(judged.values)
     wrong = None if numbers is not None else int((judged.wrong > 0).sum())
-    labels = label_scores(judged, MOST_LABELS)
+    labels = label_scores(judged)
     return {
         "kind": spec.kind,
         "unit": judged.unit,
@@ -53,8 +53,8 @@ def mistakes_of(
         "wrong": wrong,
         "sorts": dict(judged.sorts),
         "numbers": numbers,
-        "labels": labels,
-        "labels_in_all": len(judged.names),
+        "labels": labels[:MOST_LABELS],
+        "labels_in_all": len(labels),
         "matrix": _matrix(judged, pairs),
         "confusions": [
             {"truth": _name(truth, judged), "answer": _name(answer, judged), "count": count}
@@ -90,8 +90,8 @@ def _known(value: float) -> float | None:
     return None if math.isnan(value) else float(value)
 
 
-def _name(place: int, judged: Judged) -> str:
-    return NOTHING_NAME if place == NOTHING else judged.names[place]
+def _name(place: int, judged: Judged) -> str | None:
+    return None if place == NOTHING else judged.names[place]
 
 
 def _worst(judged: Judged) -> list[int]:
@@ -150,7 +150,7 @@ def _matrix(judged: Judged, pairs: Sequence[tuple[int, int, int]]) -> dict[str, 
         chosen = sorted(list(first)[:MOST_CELLS])
     names = [judged.names[place] for place in chosen] + [NOTHING_NAME] * none
     counts = confusion_matrix(judged, [*chosen, *([count] if none else [])])
-    return {"labels": names, "counts": counts.tolist(), "left_out": count - len(chosen)}
+    return {"labels": names, "counts": counts.tolist(), "shown": len(chosen), "of": count}
 
 
 def _numbers(values: Array) -> dict[str, Any]:

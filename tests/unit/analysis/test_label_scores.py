@@ -32,7 +32,7 @@ def some_answers(seed: int, count: int, labels: int) -> tuple[Array, Array]:
 def test_scores_are_those_of_scikit_learn(seed: int, count: int, labels: int) -> None:
     truth, answer = some_answers(seed, count, labels)
     expected = precision_recall_fscore_support(truth, answer, labels=range(labels), zero_division=0)
-    for entry in label_scores(judged(truth, answer, labels), 99):
+    for entry in label_scores(judged(truth, answer, labels)):
         place = int(entry["label"][1:])
         for name, column in zip(("precision", "recall", "f1"), expected[:3], strict=True):
             value, low, high = entry[name] or (0.0, 0.0, 1.0)
@@ -43,7 +43,7 @@ def test_scores_are_those_of_scikit_learn(seed: int, count: int, labels: int) ->
 
 def test_the_interval_of_f1_agrees_with_the_bootstrap() -> None:
     truth, answer = some_answers(0, 800, 2)
-    (entry, *_) = label_scores(judged(truth, answer, 2), 1)
+    entry, *_ = label_scores(judged(truth, answer, 2))
     place = int(entry["label"][1:])
     random, drawn = np.random.default_rng(1), []
     for _ in range(1000):
@@ -68,7 +68,7 @@ def test_an_interval_holds_the_true_f1_as_often_as_it_says() -> None:
 
 
 def test_what_never_occurs_has_no_score() -> None:
-    found = label_scores(judged(np.array([0, 0]), np.array([0, 1]), 4), 99)
+    found = label_scores(judged(np.array([0, 0]), np.array([0, 1]), 4))
     assert [entry["label"] for entry in found] == ["l0", "l1"]
     assert found[1]["recall"] is None and found[1]["precision"][0] == 0
     assert f1_of(0, 0, 0) is None

@@ -53,7 +53,8 @@ def test_mistakes_are_in_the_order_of_confidence_and_answers_in_that_of_doubt() 
     assert found["matrix"] == {
         "labels": ["label 0", "label 1"],
         "counts": [[0, 2], [1, 1]],
-        "left_out": 0,
+        "shown": 2,
+        "of": 2,
     }
     first = found["mistakes"][0]
     assert (first["truth"], first["answer"]) == ("label 1", "label 0")
@@ -67,7 +68,7 @@ def test_thousands_of_labels_and_long_texts_make_a_small_document() -> None:
     chances = random.random((count, labels))
     texts = ["long " * 10_000] * count
     found = mistakes_of(*classified(truth, chances / chances.sum(axis=1, keepdims=True), texts))
-    assert len(found["labels"]) == MOST_LABELS and found["labels_in_all"] == labels
+    assert len(found["labels"]) == MOST_LABELS and 1800 < found["labels_in_all"] <= labels
     assert len(found["matrix"]["labels"]) == MOST_CELLS
     assert len(found["mistakes"]) == len(found["uncertain"]) == MOST_CASES
     assert found["wrong"] >= 2900 and found["confusions_in_all"] >= 2900

@@ -12,7 +12,6 @@ from brodmann.text import (
     counted,
     interval,
     percent,
-    plain,
     short,
     with_interval,
 )
@@ -81,7 +80,8 @@ def task_views(found: Found) -> list[Block]:
         blocks.append(Table(("mistake", "times"), sorts))
     if found["matrix"] is not None:
         blocks.append(_matrix(found))
-    if found["confusions"] and (found["matrix"] is None or found["matrix"]["left_out"]):
+    matrix = found["matrix"]
+    if found["confusions"] and (matrix is None or matrix["shown"] < matrix["of"]):
         blocks.append(_confusions(found))
     if found["labels"]:
         blocks.append(_labels(found))
@@ -98,13 +98,16 @@ def _headline(task: str, found: Found) -> str:
 def _most_frequent(found: Found) -> str:
     if found["confusions"]:
         first = found["confusions"][0]
-        return f"{_arrow(first)} ({first['count']:,})"
+        return f"{_in_words(first)} ({first['count']:,})"
     sorts = [sort for sort, count in found["sorts"].items() if count]
     return f"{sorts[0]} ({found['sorts'][sorts[0]]:,})" if sorts else NOTHING
 
 
-def _arrow(found: Found) -> str:
-    return f"{short(found['truth'], NAME)} → {short(found['answer'], NAME)}"
+def _in_words(confusion: Found) -> str:
+    truth, answer = confusion["truth"], confusion["answer"]
+    if truth is None or answer is None:
+        return f"{short(truth or answer, NAME)} {'wrongly given' if truth is None else 'missed'}"
+    return f"{short(truth, NAME)} → {short(answer, NAME)}"
 
 
 def _matrix(found: Found) -> Matrix:
@@ -121,9 +124,9 @@ def _matrix(found: Found) -> Matrix:
             ]
         )
     caption = "How often each label (row) was answered as each label (column)."
-    if left_out := found["matrix"]["left_out"]:
-        in_all = found["labels_in_all"]
-        caption += f" The {in_all - left_out} of {in_all:,} labels that are confused most often."
+    shown, in_all = found["matrix"]["shown"], found["matrix"]["of"]
+    if shown < in_all:
+        caption += f" The {shown} of {in_all:,} labels that are confused most often."
     return Matrix(
         names,
         names,
@@ -139,12 +142,9 @@ def _matrix(found: Found) -> Matrix:
 
 def _confusions(found: Found) -> Table:
     shown = found["confusions"][:SHOWN_CONFUSIONS]
-    rows = [
-        (short(one["truth"], NAME), short(one["answer"], NAME), f"{one['count']:,}")
-        for one in shown
-    ]
-    caption = _of(len(rows), found["confusions_in_all"], "The most frequent confusions")
-    return Table(("right", "answered", "times"), rows, caption)
+    rows = [(_in_words(one), f"{one['count']:,}") for one in shown]
+    caption = _of(len(rows), found["confusions_in_all"], "The most frequent mistakes")
+    return Table(("right → answered", "times"), rows, caption)
 
 
 def _labels(found: Found) -> Table:
@@ -183,10 +183,10 @@ def _of(shown: int, in_all: int, what: str) -> str:
 def _fifths(numbers: Found) -> Table:
     rows = [
         (
-            f"{one['from']:.3g} to {one['to']:.3g}",
+            f"{_digits(one['from'])} to {_digits(one['to'])}",
             f"{one['examples']:,}",
-            plain(one["mean_error"], 2),
-            plain(one["mean_absolute_error"], 2),
+            _digits(one["mean_error"]),
+            _digits(one["mean_absolute_error"]),
         )
         for one in numbers["fifths"]
     ]
@@ -198,11 +198,17 @@ def _fifths(numbers: Found) -> Table:
     return Table(("right values", "examples", "mean error", "off by"), rows, caption)
 
 
+def _digits(value: float) -> str:
+    """Three digits of a number on any scale, with a true minus."""
+    return f"{value:.3g}".replace("-", "−")
+
+
 def _lists(found: Found) -> list[Block]:
     """The examples themselves, each list folded away."""
-    wrong = found["examples"] if found["wrong"] is None else found["wrong"]
-    worst = "Largest errors" if found["wrong"] is None else "Most confident mistakes"
-    if all(case["sure"] is None for case in found["mistakes"]) and found["wrong"] is not None:
+    worst, measure, wrong = "Most confident mistakes", "sure", found["wrong"]
+    if wrong is None:
+        worst, measure, wrong = "Largest errors", "wrong", found["examples"]
+    elif all(case["sure"] is None for case in found["mistakes"]):
         worst = "Mistakes, most in one example first"
     certain = "Least certain answers"
     why = (
@@ -210,9 +216,9 @@ def _lists(found: Found) -> list[Block]:
         "allow for a right one: the label may be wrong in the data, or the text is hard."
     )
     lists = [
-        _folded(found["mistakes"], wrong, worst, "sure", ""),
+        _folded(found["mistakes"], wrong, worst, measure, ""),
         _folded(found["uncertain"], found["examples"], certain, "certainty", ""),
-        _folded(found["suspects"], found["suspects_in_all"], "Suspected label errors", "", why),
+        _folded(found["suspects"], found["suspects_in_all"], "Suspected label errors", "sure", why),
     ]
     return [one for one in lists if one is not None]
 
@@ -230,12 +236,13 @@ def _folded(
 
 def _case(case: Found, measure: str) -> Case:
     seen = {**case, **case.get("texts", {})}
-    chance = case["sure"] if not measure else case[measure]
+    value = case[measure]
+    words = f"off by {value:.3g}" if measure == "wrong" else f"{percent(value)} %"
     return Case(
         f"row {case['row']:,}",
         short(seen["truth"], 4 * NAME),
         short(seen["answer"], 4 * NAME),
-        "" if chance is None else f"{percent(chance)} %",
+        "" if value is None else words,
         seen.get("text", ""),
         case["wrong"] == 0,
     )
