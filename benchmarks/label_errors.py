@@ -1,8 +1,8 @@
 """How many planted label errors confident learning finds, and how many of its suspects are planted.
 
 A tenth of the labels of a generated task is made wrong, in the training and the validation rows. A
-model learns from the former, and `bm.mistakes` suspects some of the latter. Besides the usual model,
-a linear one on words and pairs of words shows what a weaker model can do.
+model learns from the former, and `bm.mistakes` suspects some of the latter. Besides the usual
+model, a linear one on words and pairs of words shows what a weaker model can do.
 
     python benchmarks/label_errors.py
 """

@@ -166,13 +166,17 @@ def test_a_run_without_the_file_has_no_section(folder: Path, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    "content", [{"tasks": {"a": 3}}, {"tasks": {"a": {"unit": "text"}}}], ids=["number", "keys"]
+    "change",
+    [{"unit": 3}, {"mistakes": [{"row": 1}]}, {"labels": [7]}, {"matrix": {}}, {"numbers": []}],
+    ids=lambda change: next(iter(change)),
 )
-def test_a_damaged_file_is_named(folder: Path, tmp_path: Path, content: Any) -> None:
+def test_a_damaged_file_is_named(folder: Path, tmp_path: Path, change: dict[str, Any]) -> None:
     broken = tmp_path / "broken"
     shutil.copytree(folder, broken, ignore=shutil.ignore_patterns("model"))
     path = broken / "mistakes.json"
-    path.write_text(json.dumps({"schema_version": 1, **content}))
+    document = json.loads(path.read_text(encoding="utf-8"))
+    document["tasks"]["single"] |= change
+    path.write_text(json.dumps(document))
     with pytest.raises(InputError) as caught:
         report_on([broken], silent)
     assert str(caught.value) == f"{path}: damaged: `brodmann evaluate` writes it again"

@@ -1,5 +1,6 @@
 """What a model gets wrong, task by task: `Mistakes`."""
 
+from collections.abc import Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -18,13 +19,27 @@ MISTAKES = "mistakes.json"  # of a run folder
 Part = Literal["mistakes", "uncertain", "suspects", "labels", "confusions"]
 CASES = ("mistakes", "uncertain", "suspects")  # parts that list examples
 FORM: dict[str, type | tuple[type, ...]] = {
+    "kind": str,
     "unit": str,
     "examples": int,
+    "wrong": (int, type(None)),
+    "numbers": (dict, type(None)),
+    "matrix": (dict, type(None)),
     "sorts": dict,
     "suspects_in_all": (int, type(None)),
     "confusions_in_all": int,
     "labels_in_all": int,
     **dict.fromkeys((*CASES, "labels", "confusions"), list),
+}
+
+
+CASE = frozenset(("row", "truth", "answer", "wrong", "sure", "certainty"))
+KEYS: dict[str, Set[str]] = {  # of each entry of a list, or of a document
+    **dict.fromkeys(CASES, CASE),
+    "labels": {"label", "precision", "recall", "f1", "support", "given"},
+    "confusions": {"truth", "answer", "count"},
+    "matrix": {"labels", "counts", "shown", "of"},
+    "numbers": {"mean_absolute_error", "median_absolute_error", "fifths"},
 }
 
 
@@ -91,12 +106,23 @@ class Mistakes:
     def load(cls, path: str | Path) -> "Mistakes":
         tasks = read_json(Path(path), tasks=dict)["tasks"]
         for found in tasks.values():
-            good = isinstance(found, dict) and all(
-                isinstance(found.get(key), form) for key, form in FORM.items()
-            )
-            if not good or not {"wrong", "numbers", "matrix"} <= found.keys():
+            if not _is_whole(found):
                 raise InputError(f"{path}: damaged: `brodmann evaluate` writes it again")
         return cls(tasks)
+
+
+def _is_whole(found: Any) -> bool:
+    """Whether a document has everything that pages and tables read."""
+    if not isinstance(found, dict) or not FORM.keys() <= found.keys():
+        return False
+    if not all(isinstance(found[key], form) for key, form in FORM.items()):
+        return False
+    for name, keys in KEYS.items():
+        entries = found[name] if isinstance(found[name], list) else [found[name]]
+        for entry in entries:
+            if entry is not None and not (isinstance(entry, dict) and keys <= entry.keys()):
+                return False
+    return True
 
 
 def _summary(found: dict[str, Any]) -> str:

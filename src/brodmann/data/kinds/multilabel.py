@@ -26,6 +26,7 @@ from brodmann.data.tasks import (
 )
 from brodmann.errors import InputError
 from brodmann.files import Array
+from brodmann.text import listed as first_names
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -42,6 +43,7 @@ METRICS: dict[str, Metric] = {
 WEIGHTED_CLASSES = False
 
 THRESHOLD = 0.5
+SHOWN = 20  # labels of one example
 
 
 def read(row: Mapping[str, Any], spec: TaskSpec, labelled: bool) -> Example:
@@ -182,7 +184,8 @@ def _beliefs(truth: Array, yes: Array, spec: TaskSpec) -> Iterator[Beliefs]:
 
 def case(prediction: Prediction, example: Example, spec: TaskSpec) -> Case:
     right = [name for name, given in zip(spec.label_list, example["label"], strict=True) if given]
-    truth, answer = (", ".join(names) or "no label" for names in (right, prediction["labels"]))
+    sides = (right, prediction["labels"])
+    truth, answer = (first_names(names, SHOWN) or "no label" for names in sides)
     return Case(truth, answer, pair_excerpt(example))
 
 
