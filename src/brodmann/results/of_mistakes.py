@@ -1,6 +1,6 @@
 """What a model gets wrong, task by task: `Mistakes`."""
 
-from collections.abc import Set
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -34,7 +34,7 @@ FORM: dict[str, type | tuple[type, ...]] = {
 
 
 CASE = frozenset(("row", "truth", "answer", "wrong", "sure", "certainty"))
-KEYS: dict[str, Set[str]] = {  # of each entry of a list, or of a document
+KEYS: dict[str, AbstractSet[str]] = {  # of each entry of a list, or of a document
     **dict.fromkeys(CASES, CASE),
     "labels": {"label", "precision", "recall", "f1", "support", "given"},
     "confusions": {"truth", "answer", "count"},
