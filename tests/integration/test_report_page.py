@@ -6,11 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.conftest import CHROMIUM
 from tests.run_folders import write_run
 
-from brodmann.results import Dissociation, HeadScores
+from brodmann.analysis.mistake_lists import mistakes_of
+from brodmann.data.tasks import TaskSpec
+from brodmann.results import Dissociation, HeadScores, Mistakes
 from brodmann.studies.report import report_on
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium")
@@ -200,11 +203,31 @@ def test_several_runs_share_one_atlas(browser: Any, tmp_path: Path) -> None:
     assert found.trouble == []
 
 
+def hostile_mistakes() -> dict[str, Any]:
+    """120 examples with hostile labels and texts, half of them wrong."""
+    random = np.random.default_rng(0)
+    right = [place % len(HOSTILE) for place in range(120)]
+    chances = random.dirichlet(np.ones(len(HOSTILE)), size=120)
+    chances[np.arange(120), right] += 0.2
+    predictions = [
+        {
+            "label": HOSTILE[int(row.argmax())],
+            "score": float(row.max()),
+            "probabilities": dict(zip(HOSTILE, (row / row.sum()).tolist(), strict=True)),
+        }
+        for row in chances
+    ]
+    examples = [{"text": f"{HOSTILE[p]} {'y' * 300}", "label": p} for p in right]
+    spec = TaskSpec("hostile", "classification", labels=tuple(HOSTILE))
+    return mistakes_of(predictions, examples, spec)
+
+
 @pytest.fixture(scope="module")
 def crowded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, float]:
-    """24 tasks with hostile names, 24 layers × 16 heads."""
+    """24 tasks with hostile names, 24 layers × 16 heads, and mistakes of every task."""
     folder = tmp_path_factory.mktemp("crowded") / "run <b>&"
     write_run(folder, HOSTILE, layers=24, heads=16)
+    Mistakes(dict.fromkeys(HOSTILE, hostile_mistakes())).save(folder / "mistakes.json")
     began = time.perf_counter()
     return report_on([folder], silent), time.perf_counter() - began
 
@@ -235,8 +258,11 @@ def test_it_is_readable_on_a_phone_in_both_schemes(browser: Any, crowded: Any, s
     found = Opened(browser, file, viewport={"width": 390, "height": 844}, color_scheme=scheme)
     page = found.page
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.evaluate("document.querySelectorAll('details').forEach(part => part.open = true)")
+    assert page.locator(".cases .quote").count() > 24
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
     # Contrast of running text and small print against the paper (WCAG AA).
-    for selector in ("body", ".note", "figcaption", ".why"):
+    for selector in ("body", ".note", "figcaption", ".why", ".given"):
         ratio = page.evaluate(CONTRAST, selector)
         assert ratio >= 4.5, (selector, ratio)
     assert found.trouble == []

@@ -90,6 +90,7 @@ def task_views(found: Found) -> list[Block]:
 
 
 def _headline(task: str, found: Found) -> str:
+    task = short(task, NAME)
     if found["wrong"] is None:
         return f"{task}: off by {found['numbers']['mean_absolute_error']:.3g} on average"
     return f"{task}: {found['wrong']:,} of {counted(found['examples'], 'example')} wrong"
