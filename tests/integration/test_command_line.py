@@ -53,9 +53,10 @@ def test_run_evaluate_and_predict(
         ".lock", "config.toml", "provenance.json", "log.jsonl", "model",
         "metrics.json", "evaluated.npz", "importance.json", "explained.json",
         "dissociation.json", "outcomes.npz", "report.html", "figures",
+        "mistakes.json",
     }  # fmt: skip
     page = (folder / "report.html").read_text(encoding="utf-8")
-    for words in ("In short", "Atlas of heads", "Dissociation", "map of heads", "texts cut"):
+    for words in ("In short", "Atlas of heads", "gets wrong", "Dissociation", "map of heads", "texts cut"):
         assert words in page, words
     metrics = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
     assert set(metrics["splits"]) == {"validation", "test"}

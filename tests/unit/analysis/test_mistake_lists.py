@@ -184,5 +184,8 @@ def test_one_task_is_shown_at_once_and_several_are_folded(tmp_path: Path) -> Non
     assert shown is not None and not any(isinstance(block, Matrix) for block in shown.blocks)
     folds = [block.title for block in shown.blocks if isinstance(block, Fold)]
     assert folds == ["a: 2 of 3 examples wrong", "b: 2 of 3 examples wrong"]
+    study.runs[0].mistakes = Mistakes({})  # no task has validation examples
+    assert section(study) is None
+    study.runs[0].mistakes = Mistakes({"a": one})
     study.runs.append(study.runs[0])
     assert section(study) is None  # side by side, lists say little
