@@ -56,7 +56,14 @@ def test_run_evaluate_and_predict(
         "mistakes.json",
     }  # fmt: skip
     page = (folder / "report.html").read_text(encoding="utf-8")
-    for words in ("In short", "Atlas of heads", "gets wrong", "Dissociation", "map of heads", "texts cut"):
+    for words in (
+        "In short",
+        "Atlas of heads",
+        "gets wrong",
+        "Dissociation",
+        "map of heads",
+        "texts cut",
+    ):
         assert words in page, words
     metrics = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
     assert set(metrics["splits"]) == {"validation", "test"}
