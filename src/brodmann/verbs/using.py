@@ -44,17 +44,20 @@ def predict(model: Trained, inputs: Any, task: str | None = None, *, device: str
 
 def export(
     model: Trained,
-    task: str,
+    task: str | None = None,
     *,
     to: str = "transformers",
     out: Place | None = None,
     zeroed: bool = False,
+    data: Sequence[Task] | None = None,
 ) -> Path:
     """Write one task as a transformers checkpoint, ONNX or a peft adapter; return its folder.
 
-    `to` is "transformers", "onnx" or "peft"; `out` may be left out for a run or folder, which then
-    holds the export. `zeroed` fills removed heads with zeros, so that any transformers can load the
-    checkpoint.
+    `to` is "transformers", "onnx" or "peft"; without a task, "onnx" writes a package with all
+    tasks, which `brodmann.runtime.load` opens without torch. `out` may be left out for a run or
+    folder, which then holds the export. `zeroed` fills removed heads with zeros, so that any
+    transformers can load the checkpoint. A package is compared with the model on the validation
+    examples of `data` (loaded tasks; default: the run's own).
     """
     from brodmann.pipeline.export import export as write
 
@@ -64,8 +67,7 @@ def export(
         place = Path(place)
     elif folder is None:
         raise InputError("export: a model in memory has no folder: pass out='FOLDER'")
-    written, _ = write(place, task, to, folder, zeroed=zeroed)
-    return written
+    return write(place, task, to, folder, zeroed=zeroed, data=data).folder
 
 
 def push(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from brodmann.data.answering.decisions import TRIED_SHARES, USUAL, Decisions, softmax
-from brodmann.data.encoding import IGNORED, Encoded, flatten, in_pieces
+from brodmann.data.encoding import IGNORED, Encoded, Tokenizer, flatten, in_pieces
 from brodmann.data.metrics import Metric, of_tags
 from brodmann.data.sampling import entropy as entropies
 from brodmann.data.tag_schemes import bio_labels, entities, to_bio
@@ -141,7 +141,7 @@ def outputs(spec: TaskSpec) -> int:
 
 
 def encode(
-    examples: Sequence[Example], spec: TaskSpec, tokenizer: Any, max_length: int, stride: int
+    examples: Sequence[Example], spec: TaskSpec, tokenizer: Tokenizer, max_length: int, stride: int
 ) -> Encoded:
     return in_pieces(
         examples,
@@ -151,7 +151,7 @@ def encode(
 
 
 def _encode_few(
-    examples: Sequence[Example], tokenizer: Any, max_length: int, stride: int
+    examples: Sequence[Example], tokenizer: Tokenizer, max_length: int, stride: int
 ) -> Encoded:
     texts, ends = [], []
     for example in examples:
