@@ -14,6 +14,7 @@ Besides its logits, a graph returns the mean of its last layer over the real tok
 judge how usual a text is.
 """
 
+import ast
 import contextlib
 import copy
 import hashlib
@@ -132,7 +133,34 @@ def draw(module: nn.Module, inputs: dict[str, Tensor], outputs: list[str], what:
     except Exception as error:  # the exporter's errors share no class
         raise cannot_express(what, error) from error
     assert program is not None
+    _tidy(program.model)
     return program
+
+
+def _tidy(content: Any) -> None:
+    """Name layers as the model does; drop what the exporter notes, such as places of source files.
+
+    The names are those of int8 layers in messages.
+    """
+    known: set[str] = set()
+    for node in content.graph:
+        scopes = node.metadata_props.get("pkg.torch.onnx.name_scopes")
+        if weight_of(node) is not None and scopes:
+            path = ast.literal_eval(scopes)
+            name = (path[-2] if len(path) > 1 else path[-1]).removeprefix("model.")
+            node.name = name if name not in known else f"{name} ({node.name})"
+            known.add(name)
+        for noted in (node, *node.outputs):
+            noted.metadata_props.clear()
+    for noted in (content, content.graph, *content.graph.inputs):
+        noted.metadata_props.clear()
+
+
+def weight_of(node: Any) -> Any:
+    """The weight by which a node multiplies states; None for any other node."""
+    if node.op_type != "MatMul" or node.inputs[1] is None:
+        return None
+    return node.inputs[1].const_value
 
 
 def cannot_express(what: str, error: Exception) -> InputError:
