@@ -63,6 +63,10 @@ def export(
     ] = None,
     out: Annotated[Path | None, typer.Option(help="folder to write")] = None,
     zeroed: Annotated[bool, typer.Option(help="fill removed heads with zeros")] = False,
+    int8: Annotated[bool, typer.Option("--int8", help="8-bit layers (ONNX, all tasks)")] = False,
+    tolerance: Annotated[
+        float | None, typer.Option(help="points a task may lose by --int8; default: 1")
+    ] = None,
 ) -> None:
     """Export one task (transformers, ONNX, peft adapter), or all tasks (ONNX).
 
@@ -75,7 +79,7 @@ def export(
         raise InputError(f"--to is given {len(forms)} times: export one form at a time")
     form = forms[0] if forms else "transformers"
     with noted(lambda text: complain(f"note: {text}")):
-        found = write(model, task, form, out, zeroed=zeroed)
+        found = write(model, task, form, out, zeroed=zeroed, int8=int8, tolerance=tolerance)
     print(f"wrote {found.folder}")
     if found.difference is not None:
         print(f"ONNX Runtime agrees with torch to {found.difference:.1g}")

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from brodmann.data.tasks import Task
-from brodmann.errors import InputError, did_you_mean, note
-from brodmann.text import percent
+from brodmann.errors import MOST_SHOWN, InputError, did_you_mean, note
+from brodmann.pipeline.int8_layers import TOLERANCE
+from brodmann.text import listed, percent
 
 if TYPE_CHECKING:
     from brodmann.models.multitask import MultiTaskModel
@@ -31,7 +32,12 @@ class Exported:
         tasks = self.parity["tasks"]
         graphs = "int8" if self.parity.get("int8") else "float32"
         head = f"{len(tasks)} tasks, {graphs}, {self.size / 1e6:.1f} MB; beside the torch model:"
-        return [head, *(f"  {name}: {_beside(entry)}" for name, entry in tasks.items())]
+        lines = [head, *(f"  {name}: {_beside(entry)}" for name, entry in tasks.items())]
+        for file, found in self.parity.get("int8", {}).get("graphs", {}).items():
+            if kept := found["float_layers"]:
+                names = listed(kept, MOST_SHOWN)
+                lines.append(f"{file}: {len(kept)} of {found['layers']} layers in float32: {names}")
+        return lines
 
 
 def _beside(entry: dict[str, Any]) -> str:
@@ -54,6 +60,8 @@ def export(
     *,
     zeroed: bool = False,
     data: Sequence[Task] | None = None,
+    int8: bool = False,
+    tolerance: float | None = None,
 ) -> Exported:
     """Write the export of one task or, with ONNX and no task, of all.
 
@@ -66,11 +74,13 @@ def export(
     from brodmann.models.peft_export import export_peft
 
     _check_form(form, task, zeroed)
+    allowed = _allowed(task, form, int8, tolerance)
     if isinstance(source, Path):
         # On the CPU: the files are the same anywhere.
         model = MultiTaskModel.from_pretrained(source, device="cpu")
         if out is None and source.is_dir():
-            out = source / (form if task is None else f"{task}-{form}")
+            name = form if task is None else f"{task}-{form}"
+            out = source / (f"{name}-int8" if int8 else name)
     else:
         model = source
     if task is not None:
@@ -78,7 +88,7 @@ def export(
     if out is None:
         raise InputError("export: only a folder on this machine can hold the export: name one")
     if task is None:
-        return _export_all(source, model, out, data)
+        return _export_all(source, model, out, data, allowed)
     if form == "onnx":
         return Exported(out, export_onnx(model, task, out))
     if form == "peft":
@@ -103,8 +113,25 @@ def _check_form(form: str, task: str | None, zeroed: bool) -> None:
         raise InputError("--zeroed needs --to transformers: an adapter holds no heads")
 
 
+def _allowed(task: str | None, form: str, int8: bool, tolerance: float | None) -> float | None:
+    """The points that a task may lose in int8; None for an export in float32."""
+    if int8 and (task is not None or form != "onnx"):
+        raise InputError("--int8 needs --to onnx without --task: it is measured on all tasks")
+    if tolerance is not None and not int8:
+        raise InputError("--tolerance needs --int8: nothing is lost in float32")
+    if tolerance is not None and not tolerance >= 0:
+        raise InputError(f"--tolerance {tolerance:g}: expected points that a task may lose, from 0")
+    if not int8:
+        return None
+    return TOLERANCE if tolerance is None else tolerance
+
+
 def _export_all(
-    source: "Path | MultiTaskModel", model: "MultiTaskModel", out: Path, data: Sequence[Task] | None
+    source: "Path | MultiTaskModel",
+    model: "MultiTaskModel",
+    out: Path,
+    data: Sequence[Task] | None,
+    tolerance: float | None,
 ) -> Exported:
     from brodmann.models.card_metadata import CardFacts
     from brodmann.pipeline.package import write_package
@@ -114,7 +141,7 @@ def _export_all(
     if isinstance(source, Path):
         facts = facts_of_run(source, None, None)
         data = _data_of_run(source) if data is None else data
-    found = write_package(model, out, data or [], facts)
+    found = write_package(model, out, data or [], facts, tolerance)
     return Exported(found.folder, parity=dict(found.parity), size=found.size)
 
 

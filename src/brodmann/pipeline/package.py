@@ -1,6 +1,7 @@
 """Write all tasks of a model as one package that `brodmann.runtime` answers from without torch."""
 
 import copy
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from brodmann.data.answering.rules_file import write_rules
 from brodmann.data.kinds import KINDS
 from brodmann.data.tasks import Task
-from brodmann.errors import InputError
+from brodmann.errors import InputError, note
 from brodmann.files import whole_folder, write_checksums, write_json, write_text
+from brodmann.pipeline.int8_layers import Bench, choose_int8
 from brodmann.pipeline.package_parity import Trial, check_same_ids, compare, make_trials
 from brodmann.runtime.onnx_reader import OnnxReader
 from brodmann.runtime.package_files import STATES, Description, Place, write_description
@@ -34,9 +36,16 @@ class Packaged:
 
 
 def write_package(
-    model: "MultiTaskModel", folder: Path, tasks: Sequence[Task], facts: "CardFacts"
+    model: "MultiTaskModel",
+    folder: Path,
+    tasks: Sequence[Task],
+    facts: "CardFacts",
+    tolerance: float | None = None,
 ) -> Packaged:
-    """Write the package, completely or not at all; `tasks` have validation examples."""
+    """Write the package, completely or not at all; `tasks` have validation examples.
+
+    With a `tolerance`, in points, it is in int8 as far as no task loses more.
+    """
     from brodmann.models.exports import refuse_foreign
     from brodmann.models.onnx_graphs import check_onnx, graphs_of, write_graphs
 
@@ -49,6 +58,8 @@ def write_package(
         write_checksums(temporary, but=EDITABLE)
         trials = make_trials(model, tasks)
         parity = _checked(OnnxReader(temporary), model, trials)
+        if tolerance is not None:
+            parity = _lower(temporary, graphs, model, trials, tolerance)
         write_json(temporary / PARITY, parity)
         write_checksums(temporary, but=EDITABLE)
         size = sum(path.stat().st_size for path in temporary.iterdir())
@@ -89,6 +100,36 @@ def _write_companions(
     if model.rules:
         write_rules(folder, model.rules)
     write_text(folder / "README.md", model_card(model, replace(facts, packaged=True)))
+
+
+def _lower(
+    folder: Path,
+    graphs: "Sequence[Graph]",
+    model: "MultiTaskModel",
+    trials: Sequence[Trial],
+    tolerance: float,
+) -> dict[str, Any]:
+    """Turn the package in `folder` into int8; return how it compares with the model."""
+    from brodmann.models.onnx_graphs import write_graphs
+
+    reader = OnnxReader(folder)
+    for trial in trials:
+        if not trial.judged:
+            note(f"int8: task '{trial.spec.name}' has no validation examples: its loss is unknown")
+    with tempfile.TemporaryDirectory() as scratch:
+        chosen = [
+            choose_int8(Bench(graph, reader, trials, model.rules, Path(scratch)), tolerance)
+            for graph in graphs
+        ]
+        write_graphs([one.graph for one in chosen], folder)
+    write_description(folder, replace(reader.description, int8=True))
+    write_checksums(folder, but=EDITABLE)
+    small = OnnxReader(folder)
+    found = {trial.spec.name: compare(trial, small, model.rules) for trial in trials}
+    for entry in found.values():
+        del entry["agrees"]
+    forms = {one.graph.file: one.document() for one in chosen}
+    return {"tasks": found, "int8": {"tolerance": tolerance, "graphs": forms}}
 
 
 def output_of(task: str) -> str:

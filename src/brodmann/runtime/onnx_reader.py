@@ -1,5 +1,6 @@
 """A package of ONNX graphs as a `Reader`, and the same `predict` that a trained model has."""
 
+import copy
 import os
 import threading
 from collections.abc import Mapping, Sequence
@@ -126,6 +127,12 @@ class OnnxReader:
         if KINDS[self.specs[task].kind].HEAD == "choice":
             return np.split(values, np.cumsum(counts)[:-1])
         return list(values)
+
+    def using(self, graph: str, session: Any) -> "OnnxReader":
+        """The same package with another form of one graph."""
+        twin = copy.copy(self)
+        twin._sessions = {**self._sessions, graph: session}
+        return twin
 
     def session(self, graph: str) -> Any:
         """The open graph of this file."""

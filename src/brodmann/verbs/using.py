@@ -50,6 +50,8 @@ def export(
     out: Place | None = None,
     zeroed: bool = False,
     data: Sequence[Task] | None = None,
+    int8: bool = False,
+    tolerance: float | None = None,
 ) -> Path:
     """Write one task as a transformers checkpoint, ONNX or a peft adapter; return its folder.
 
@@ -57,7 +59,8 @@ def export(
     tasks, which `brodmann.runtime.load` opens without torch. `out` may be left out for a run or
     folder, which then holds the export. `zeroed` fills removed heads with zeros, so that any
     transformers can load the checkpoint. A package is compared with the model on the validation
-    examples of `data` (loaded tasks; default: the run's own).
+    examples of `data` (loaded tasks; default: the run's own). `int8` stores layers in 8 bits, as
+    many as leave every task within `tolerance` points of the model's score (default: 1).
     """
     from brodmann.pipeline.export import export as write
 
@@ -67,7 +70,8 @@ def export(
         place = Path(place)
     elif folder is None:
         raise InputError("export: a model in memory has no folder: pass out='FOLDER'")
-    return write(place, task, to, folder, zeroed=zeroed, data=data).folder
+    found = write(place, task, to, folder, zeroed=zeroed, data=data, int8=int8, tolerance=tolerance)
+    return found.folder
 
 
 def push(
