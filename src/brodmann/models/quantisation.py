@@ -11,7 +11,6 @@ Integer-Arithmetic-Only Inference".
 
 import contextlib
 import logging
-import math
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
@@ -28,15 +27,6 @@ def layers_of_graph(graph: Graph) -> list[str]:
 
 def is_layer(node: Any) -> bool:
     return weight_of(node) is not None and not node.name.startswith(HEADS)
-
-
-def sizes_of_layers(graph: Graph) -> dict[str, int]:
-    """Number of weights of each layer."""
-    return {
-        node.name: math.prod(weight_of(node).shape)
-        for node in graph.content.graph
-        if is_layer(node)
-    }
 
 
 def quantise(source: Path, target: Path, layers: Collection[str]) -> None:
