@@ -51,7 +51,8 @@ def test_all_tasks_of_a_text_are_answered_from_one_reading(
     read = type(package).read
     monkeypatch.setattr(type(package), "read", lambda *a, **k: calls.append(a[2]) or read(*a, **k))
     assert_alike(package.predict_all(texts), model.predict_all(texts))
-    assert [set(names) for names in calls] == [{"single", "many", "tag"}, {"pair", "value"}]
+    together = [{"single", "many", "tag"}, {"pair", "value"}, {"where"}]
+    assert [set(names) for names in calls] == together
 
 
 @pytest.mark.parametrize("wishes", [{"coverage": 0.8}, {"abstain": 0.3}, {"coverage": 0.5}])
@@ -90,7 +91,10 @@ def test_any_text_is_read_and_answered_alike(
                 package.predict(task, texts)
             assert str(raised.value) == str(error)
             continue
-        assert_alike(package.predict(task, texts, batch_size=batch_size), expected)
+        found = package.predict(task, texts, batch_size=batch_size)
+        if task == "pick":  # equal choices may win by rounding
+            found, expected = ([one["probabilities"] for one in few] for few in (found, expected))
+        assert_alike(found, expected)
 
 
 def same_encoding(one: Encoded, other: Encoded) -> bool:
