@@ -54,17 +54,23 @@ def prune(
 @app.command(rich_help_panel=USE)
 def export(
     model: Annotated[Path, typer.Argument(help="run or model folder", show_default=False)],
-    task: Annotated[str, typer.Option(help="the task to export", show_default=False)],
+    task: Annotated[
+        str | None, typer.Option(help="the task to export; default, with --to onnx: all")
+    ] = None,
     forms: Annotated[
         list[str] | None,
         typer.Option("--to", metavar="FORM", help="transformers (default), onnx or peft"),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="folder to write")] = None,
     zeroed: Annotated[bool, typer.Option(help="fill removed heads with zeros")] = False,
+    int8: Annotated[bool, typer.Option("--int8", help="8-bit layers (ONNX, all tasks)")] = False,
+    tolerance: Annotated[
+        float | None, typer.Option(help="points a task may lose by --int8; default: 1")
+    ] = None,
 ) -> None:
-    """Export one task: transformers, ONNX, or a peft adapter.
+    """Export one task (transformers, ONNX, peft adapter), or all tasks (ONNX).
 
-    Example: brodmann export runs/demo --task sentiment --to onnx
+    Example: brodmann export runs/demo --to onnx (one task: --task sentiment)
     """
     check_model_folder(model)
     from brodmann.pipeline.export import export as write
@@ -72,10 +78,13 @@ def export(
     if forms and len(forms) > 1:
         raise InputError(f"--to is given {len(forms)} times: export one form at a time")
     form = forms[0] if forms else "transformers"
-    folder, difference = write(model, task, form, out, zeroed=zeroed)
-    print(f"wrote {folder}")
-    if difference is not None:
-        print(f"ONNX Runtime agrees with torch to {difference:.1g}")
+    with noted(lambda text: complain(f"note: {text}")):
+        found = write(model, task, form, out, zeroed=zeroed, int8=int8, tolerance=tolerance)
+    print(f"wrote {found.folder}")
+    if found.difference is not None:
+        print(f"ONNX Runtime agrees with torch to {found.difference:.1g}")
+    for line in found.lines():
+        print(line)
 
 
 @app.command(rich_help_panel=USE)

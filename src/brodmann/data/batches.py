@@ -52,20 +52,12 @@ def make_batch(
     """Make one batch from (task, encoded split, items) pieces."""
     import torch
 
-    row_ids: list[tuple[Encoded, Array]] = []
-    for _, encoded, items in pieces:
-        counts = encoded.item_rows[items + 1] - encoded.item_rows[items]
-        row_ids.append((encoded, ranges(encoded.item_rows[items], counts)))
-    lengths = [np.diff(e.starts)[rows] for e, rows in row_ids]
-    width = max(int(length.max()) for length in lengths)
-    inputs: dict[str, Tensor] = {}
-    ids = [_padded(e.ids, e, rows, width, pad_id) for e, rows in row_ids]
-    inputs["input_ids"] = torch.from_numpy(np.concatenate(ids).astype(np.int64))
-    masks = [np.arange(width) < length[:, None] for length in lengths]
-    inputs["attention_mask"] = torch.from_numpy(np.concatenate(masks).astype(np.int64))
-    if row_ids[0][0].types is not None:
-        types = [_padded(e.types, e, rows, width, 0) for e, rows in row_ids if e.types is not None]
-        inputs["token_type_ids"] = torch.from_numpy(np.concatenate(types).astype(np.int64))
+    row_ids = [(encoded, rows_of_items(encoded, items)) for _, encoded, items in pieces]
+    width = max(int(np.diff(e.starts)[rows].max()) for e, rows in row_ids)
+    padded = [padded_rows(e, rows, pad_id, width) for e, rows in row_ids]
+    inputs = {
+        name: torch.from_numpy(np.concatenate([one[name] for one in padded])) for name in padded[0]
+    }
     parts, begin = [], 0
     for place, (task, encoded, items) in enumerate(pieces):
         rows = row_ids[place][1]
@@ -77,12 +69,36 @@ def make_batch(
                 labels[name] = torch.from_numpy(values[items])
             else:
                 labels[name] = torch.from_numpy(_padded(values, encoded, rows, width, IGNORED))
-        counts = encoded.item_rows[items + 1] - encoded.item_rows[items]
+        counts = _rows_per_item(encoded, items)
         total = len(items) if totals is None else totals[place]
         span = slice(begin, begin + len(rows))
         parts.append(Part(task, span, items, labels, counts, total))
         begin += len(rows)
     return Batch(inputs, parts, len(parts))
+
+
+def rows_of_items(encoded: Encoded, items: Array) -> Array:
+    """The rows of these items, one item after the other."""
+    return ranges(encoded.item_rows[items], _rows_per_item(encoded, items))
+
+
+def padded_rows(
+    encoded: Encoded, rows: Array, pad_id: int, width: int | None = None
+) -> dict[str, Array]:
+    """What an encoder reads, (row, token), padded to `width` or to the longest row."""
+    lengths = np.diff(encoded.starts)[rows]
+    width = int(lengths.max()) if width is None else width
+    inputs = {
+        "input_ids": _padded(encoded.ids, encoded, rows, width, pad_id),
+        "attention_mask": np.arange(width) < lengths[:, None],
+    }
+    if encoded.types is not None:
+        inputs["token_type_ids"] = _padded(encoded.types, encoded, rows, width, 0)
+    return {name: values.astype(np.int64) for name, values in inputs.items()}
+
+
+def _rows_per_item(encoded: Encoded, items: Array) -> Array:
+    return np.asarray(encoded.item_rows[items + 1] - encoded.item_rows[items])
 
 
 def _padded(values: Array, encoded: Encoded, rows: Array, width: int, fill: int) -> Array:
@@ -96,7 +112,7 @@ def _padded(values: Array, encoded: Encoded, rows: Array, width: int, fill: int)
 
 def _by_item(values: Array, encoded: Encoded, items: Array) -> Array:
     """(row,) → (item, row of the item), filled with 0."""
-    counts = encoded.item_rows[items + 1] - encoded.item_rows[items]
+    counts = _rows_per_item(encoded, items)
     filled = np.zeros((len(items), int(counts.max())), dtype=values.dtype)
     filled[np.arange(filled.shape[1]) < counts[:, None]] = values
     return filled
@@ -106,3 +122,13 @@ def evaluation_order(encoded: Encoded, batch_size: int) -> list[Array]:
     """Batches of items of similar length, longest first (so that memory problems show at once)."""
     order = np.argsort(-encoded.lengths(), kind="stable")
     return [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
+
+
+def without_padding(values: Array, form: str, encoded: Encoded, item: int) -> Array:
+    """The outputs of one item for its real tokens or choices; `form` is that of the head."""
+    first = encoded.item_rows[item]
+    if form in ("span", "tokens"):
+        return values[: encoded.starts[first + 1] - encoded.starts[first]].copy()
+    if form == "choice":
+        return values[: encoded.item_rows[item + 1] - first]
+    return values

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -24,6 +24,21 @@ IGNORED = -100  # torch's own mark for a label that does not count
 # Tokenised together: the tokenizer's output takes many times the memory of the final arrays.
 PIECE_ROWS = 1_000
 PIECE_CHARACTERS = 500_000
+
+
+class Tokenizer(Protocol):
+    """What reading texts asks of a tokenizer: transformers' own and the runtime's offer it."""
+
+    def __call__(self, first: list[str], second: list[str] | None = None, /, **options: Any) -> Any:
+        """Lists by name, one entry per row: `input_ids`, `token_type_ids` if there are segments.
+
+        The options are `add_special_tokens`; `truncation` (False, True: the longer text of a pair
+        first, or "only_second") with `max_length`; `return_overflowing_tokens` with `stride`, which
+        adds further windows and `overflow_to_sample_mapping`; `return_offsets_mapping` and
+        `return_special_tokens_mask`. `sequence_ids(row)` tells the texts of a pair apart.
+        """
+
+    def num_special_tokens_to_add(self, pair: bool = False) -> int: ...
 
 
 @dataclass
@@ -152,7 +167,7 @@ def forget_last_call(tokenizer: Any) -> None:
 
 
 def encode_texts(
-    tokenizer: Any, first: Sequence[str], second: Sequence[str] | None, max_length: int
+    tokenizer: Tokenizer, first: Sequence[str], second: Sequence[str] | None, max_length: int
 ) -> tuple[Array, Array, Array | None, int]:
     """One row per text or pair, cut to `max_length`: ids, starts, segments, number of cut texts."""
     sizes = map(len, first) if second is None else map(_both, first, second)
@@ -220,7 +235,7 @@ def _following(starts: Sequence[Array]) -> Array:
 
 
 def _encode_piece(
-    tokenizer: Any, first: Sequence[str], second: Sequence[str] | None, max_length: int
+    tokenizer: Tokenizer, first: Sequence[str], second: Sequence[str] | None, max_length: int
 ) -> tuple[Array, Array, Array | None, int]:
     pairs = (list(first),) if second is None else (list(first), list(second))
     whole = tokenizer(*pairs, truncation=False, return_attention_mask=False, verbose=False)
@@ -250,7 +265,9 @@ def flatten(rows: Sequence[Sequence[int]], dtype: Any = np.int32) -> tuple[Array
     return ids, starts
 
 
-def one_row_an_example(tokenizer: Any, examples: Sequence["Example"], max_length: int) -> Encoded:
+def one_row_an_example(
+    tokenizer: Tokenizer, examples: Sequence["Example"], max_length: int
+) -> Encoded:
     """The encoding for every kind that reads one text or one pair."""
     pair = [example.get("text_pair") for example in examples]
     second = None if all(text is None for text in pair) else [text or "" for text in pair]

@@ -72,12 +72,14 @@ def _score(entry: Mapping[str, Any], spec: TaskSpec) -> str:
 
 def _loading(model: "MultiTaskModel", facts: CardFacts) -> str:
     first = next(iter(model.specs.values()))
+    opening = ["import brodmann as bm", "", "model = bm.MultiTaskModel.from_pretrained"]
+    if facts.packaged:  # needs no torch
+        opening = ["import brodmann.runtime", "", "model = brodmann.runtime.load"]
     return "\n".join(
         [
             "```python",
-            "import brodmann as bm",
-            "",
-            f'model = bm.MultiTaskModel.from_pretrained("{_code(facts.place)}")',
+            *opening[:-1],
+            f'{opening[-1]}("{_code(facts.place)}")',
             f'model.predict("{first.name}", [...])  # each {_code(expected_input(first))}',
             "model.predict_all([...])  # every task that reads such an input",
             "```",

@@ -51,6 +51,7 @@ class CardFacts:
     picture: str = ""  # file name of the head map, beside the card
     licence: str | None = None
     place: str = "path/to/this/folder"  # where to load the model from
+    packaged: bool = False  # whether the folder is an export with ONNX graphs
 
     @classmethod
     def of(cls, scores: Mapping[str, Mapping[str, float]], licence: str | None = None) -> Self:

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from brodmann.data.batches import Batch, evaluation_order, make_batch
+from brodmann.data.batches import Batch, evaluation_order, make_batch, without_padding
 from brodmann.data.encoding import Encoded
 from brodmann.data.kinds import KINDS, every_score, lower_is_better
 from brodmann.data.tasks import Example, Task
@@ -148,15 +148,6 @@ def item_outputs(
     if world > 1:
         found = _everything(found, world)
     return [found[item] for item in range(encoded.items)]
-
-
-def without_padding(values: Array, form: str, encoded: Encoded, item: int) -> Array:
-    first = encoded.item_rows[item]
-    if form in ("span", "tokens"):
-        return values[: encoded.starts[first + 1] - encoded.starts[first]].copy()
-    if form == "choice":
-        return values[: encoded.item_rows[item + 1] - first]
-    return values
 
 
 def share_of_processes() -> tuple[int, int]:

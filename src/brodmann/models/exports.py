@@ -4,11 +4,7 @@ The checkpoint is the family's own `AutoModelFor...`: encoder and output head al
 form, so nothing is lost, and loading it does not need Brodmann.
 """
 
-import contextlib
 import copy
-import logging
-import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +20,10 @@ from brodmann.models.backbone.load import quiet
 from brodmann.models.derived import plain_backbone
 from brodmann.models.encoders import names_with
 from brodmann.models.heads.trained_gates import folded
+from brodmann.models.onnx_graphs import cannot_express, check_onnx, draw, example_inputs
 from brodmann.models.saving import system_errors
 from brodmann.models.task_heads import TaskHead, reads_pooler
 
-ONNX_INSTALL = "pip install 'brodmann[onnx]'"
 SMALL_STEP = 2.0**-13
 CLOSE = 1e-4  # largest allowed difference of ONNX Runtime from torch
 OUTPUTS = {  # outputs of the graph, by the form of the task's head
@@ -175,6 +171,11 @@ def export_transformers(model: Any, task: str, folder: Path, *, zeroed: bool = F
 
 def own_tokenizer(model: Any) -> Any:
     """A copy of the tokenizer that knows the model's maximal length."""
+    if getattr(model.tokenizer, "backend_tokenizer", None) is None:
+        raise InputError(
+            f"{type(model.tokenizer).__name__} has no tokenizer.json for other programs to read: "
+            "train with a fast tokenizer"
+        )
     tokenizer = copy.deepcopy(model.tokenizer)
     tokenizer.model_max_length = model.settings.max_length
     tokenizer.backend_tokenizer.no_padding()
@@ -231,16 +232,13 @@ def export_onnx(model: Any, task: str, folder: Path) -> float:
     Writes `model.onnx`, the tokenizer, `brodmann.json` (the task, its labels in the order of the
     outputs, the longest text) and the `config.json` that transformers' and Optimum's loaders need.
     """
-    try:
-        import onnxruntime
-        import onnxscript  # noqa: F401
-    except ImportError:
-        raise InputError(f"export --to onnx needs more packages: {ONNX_INSTALL}") from None
+    check_onnx()
+    import onnxruntime
+
     refuse_foreign(folder)
     alone = _TaskAlone(model, task).eval()
-    examples = [_example_inputs(model, rows, length) for rows, length in ((2, 12), (3, 19))]
-    axes = {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}
-    with whole_folder(folder) as temporary, torch.no_grad(), _quiet_exporter():
+    examples = [example_inputs(model, rows, length) for rows, length in ((2, 12), (3, 19))]
+    with whole_folder(folder) as temporary, torch.no_grad():
         with system_errors():
             own_tokenizer(model).save_pretrained(temporary)
         write_json(temporary / "brodmann.json", answer_key(model, task, list(examples[0])))
@@ -248,17 +246,8 @@ def export_onnx(model: Any, task: str, folder: Path) -> float:
         _describe(config, model.spec(task))
         config.save_pretrained(temporary)
         furthest = 0.0
+        program = draw(alone, examples[0], ["logits"], task)
         try:
-            program = torch.onnx.export(
-                alone,
-                kwargs=examples[0],
-                dynamo=True,
-                dynamic_shapes=dict.fromkeys(examples[0], axes),
-                input_names=list(examples[0]),
-                output_names=["logits"],
-                verbose=False,
-            )
-            assert program is not None
             program.save(str(temporary / "model.onnx"))
             session = onnxruntime.InferenceSession(
                 str(temporary / "model.onnx"), providers=["CPUExecutionProvider"]
@@ -269,9 +258,8 @@ def export_onnx(model: Any, task: str, folder: Path) -> float:
                 furthest = max(furthest, float(np.abs(ours - theirs).max()))
         except OSError:  # a full disk is not the model's fault
             raise
-        except Exception as error:  # exporter and runtime have no common error class
-            reason = " ".join(str(error).split())[:200]
-            raise InputError(f"task '{task}': ONNX cannot express or run it ({reason})") from error
+        except Exception as error:  # the runtime's errors share no class
+            raise cannot_express(task, error) from error
         if not furthest <= CLOSE:
             raise InputError(
                 f"task '{task}': ONNX Runtime differs from torch by {furthest:.2g}: not written"
@@ -300,30 +288,3 @@ def answer_key(model: Any, task: str, inputs: list[str]) -> dict[str, Any]:
         "padding_id": int(model.tokenizer.pad_token_id),
         "backbone": model.settings.backbone,
     }
-
-
-@contextlib.contextmanager
-def _quiet_exporter() -> Iterator[None]:
-    """Silence torch's exporter, which warns about optional packages and its own deprecations."""
-    logger = logging.getLogger("torch.onnx")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logger.setLevel(level)
-
-
-def _example_inputs(model: Any, rows: int, length: int) -> dict[str, Tensor]:
-    generator = torch.Generator().manual_seed(0)
-    size = int(model.config.vocab_size)
-    inputs = {
-        "input_ids": torch.randint(5, size, (rows, length), generator=generator),
-        "attention_mask": torch.ones(rows, length, dtype=torch.long),
-    }
-    inputs["attention_mask"][0, length - 3 :] = 0
-    if "token_type_ids" in model.tokenizer.model_input_names:
-        inputs["token_type_ids"] = torch.zeros(rows, length, dtype=torch.long)
-    return inputs

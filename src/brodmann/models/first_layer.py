@@ -41,7 +41,9 @@ def first_layer_inputs(
                 batch = unlabelled(model, task.name, encoded, items)
                 seen.clear()
                 model(batch)
-                found.append(mean_over_tokens(seen[0], batch).cpu().numpy())
+                found.append(
+                    mean_over_tokens(seen[0], batch.inputs["attention_mask"]).cpu().numpy()
+                )
     finally:
         handle.remove()
     return np.concatenate(found)

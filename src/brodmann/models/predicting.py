@@ -4,20 +4,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
-from torch import Tensor
 
 from brodmann.data.answering.answer_texts import answer_task, answer_tasks, request_of
-from brodmann.data.answering.reader import Reading
+from brodmann.data.answering.reader import Gathered, Reading
 from brodmann.data.answering.rules import Rules, Wishes
-from brodmann.data.batches import Batch, evaluation_order
+from brodmann.data.batches import evaluation_order
 from brodmann.data.encoding import Encoded
-from brodmann.data.kinds import KINDS
 from brodmann.data.tasks import Example, TaskSpec
-from brodmann.files import Array
 from brodmann.models.backbone.precision import autocast
-from brodmann.models.evaluation import Progress, evaluating, unlabelled, without_padding
+from brodmann.models.evaluation import Progress, evaluating, unlabelled
 from brodmann.models.representations import mean_over_tokens
 
 if TYPE_CHECKING:
@@ -82,8 +78,8 @@ def read_tasks(
     progress: Progress | None = None,
 ) -> dict[str, Reading]:
     """Outputs and mean states of every item, for tasks that read the same rows."""
-    outputs: dict[str, dict[int, Array]] = {name: {} for name in tasks}
-    states = np.zeros((encoded.items, int(model.config.hidden_size)), np.float32)
+    specs = [model.specs[name] for name in tasks]
+    gathered = Gathered(encoded, specs, int(model.config.hidden_size))
     with evaluating(model):
         for items in evaluation_order(encoded, batch_size):
             batch = unlabelled(model, tasks[0], encoded, items)
@@ -94,23 +90,9 @@ def read_tasks(
                     name: model.read_off(replace(part, task=name), found, batch.inputs)
                     for name in tasks
                 }
-            states[items] = _by_item(mean_over_tokens(found.last_hidden_state, batch), batch)
-            for name, tensor in logits.items():
-                form = KINDS[model.specs[name].kind].HEAD
-                values = tensor.float().cpu().numpy()
-                for place, item in enumerate(items):
-                    kept = without_padding(values[place], form, encoded, int(item))
-                    outputs[name][int(item)] = kept
+            outputs = {name: list(tensor.float().cpu().numpy()) for name, tensor in logits.items()}
+            states = mean_over_tokens(found.last_hidden_state, batch.inputs["attention_mask"])
+            gathered.add(items, outputs, states.cpu().numpy())
             if progress is not None:
                 progress(len(items))
-    return {
-        name: Reading([found[item] for item in range(encoded.items)], states)
-        for name, found in outputs.items()
-    }
-
-
-def _by_item(rows: Tensor, batch: Batch) -> Array:
-    """The mean over each item's rows: the choices of a question."""
-    counts = batch.parts[0].rows_per_item
-    firsts = np.cumsum(counts) - counts
-    return np.asarray(np.add.reduceat(rows.cpu().numpy(), firsts) / counts[:, None])
+    return gathered.readings()

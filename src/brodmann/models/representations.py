@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from brodmann.data.batches import Batch, evaluation_order
+from brodmann.data.batches import evaluation_order
 from brodmann.data.encoding import one_row_an_example
 from brodmann.errors import InputError
 from brodmann.files import Array
@@ -30,11 +30,11 @@ def sentence_representations(
         for items in evaluation_order(encoded, batch_size):
             batch = unlabelled(model, task, encoded, items)
             states = model.states(batch.inputs, batch.parts)[0].last_hidden_state
-            found[items] = mean_over_tokens(states, batch).cpu().numpy()
+            found[items] = mean_over_tokens(states, batch.inputs["attention_mask"]).cpu().numpy()
     return found
 
 
-def mean_over_tokens(states: Tensor, batch: Batch) -> Tensor:
-    """(row, size): the mean over each row's real tokens."""
-    mask = batch.inputs["attention_mask"][..., None]
-    return (states.float() * mask).sum(dim=1) / mask.sum(dim=1)
+def mean_over_tokens(states: Tensor, mask: Tensor) -> Tensor:
+    """(row, size): the mean over each row's real tokens, those with 1 in the attention mask."""
+    real = mask[..., None]
+    return (states.float() * real).sum(dim=1) / real.sum(dim=1)

@@ -90,7 +90,7 @@ def _description(model: "MultiTaskModel", published: bool) -> dict[str, Any]:
     if published:
         backbone.pop("_name_or_path", None)
         settings = replace(settings, backbone=public_name(settings.backbone))
-        specs = [replace(spec, source=_public_source(spec)) for spec in specs]
+        specs = [public_spec(spec) for spec in specs]
     return {
         "format": FORMAT,
         "settings": vars(settings),
@@ -99,10 +99,10 @@ def _description(model: "MultiTaskModel", published: bool) -> dict[str, Any]:
     }
 
 
-def _public_source(spec: TaskSpec) -> str:
-    """Where the examples come from, unless that is a place on this machine."""
+def public_spec(spec: TaskSpec) -> TaskSpec:
+    """The task without its source, if that is a place on this machine."""
     public = spec.source.startswith("hub:") or spec.source == spec.named
-    return spec.source if public else ""
+    return spec if public else replace(spec, source="")
 
 
 def load_model(cls: type["MultiTaskModel"], folder: Path) -> "MultiTaskModel":

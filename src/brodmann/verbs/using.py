@@ -69,17 +69,23 @@ def predict(
 
 def export(
     model: Trained,
-    task: str,
+    task: str | None = None,
     *,
     to: str = "transformers",
     out: Place | None = None,
     zeroed: bool = False,
+    data: Sequence[Task] | None = None,
+    int8: bool = False,
+    tolerance: float | None = None,
 ) -> Path:
     """Write one task as a transformers checkpoint, ONNX or a peft adapter; return its folder.
 
-    `to` is "transformers", "onnx" or "peft"; `out` may be left out for a run or folder, which then
-    holds the export. `zeroed` fills removed heads with zeros, so that any transformers can load the
-    checkpoint.
+    `to` is "transformers", "onnx" or "peft"; without a task, "onnx" writes a package with all
+    tasks, which `brodmann.runtime.load` opens without torch. `out` may be left out for a run or
+    folder, which then holds the export. `zeroed` fills removed heads with zeros, so that any
+    transformers can load the checkpoint. A package is compared with the model on the validation
+    examples of `data` (loaded tasks; default: the run's own). `int8` stores layers in 8 bits, as
+    many as leave every task within `tolerance` points of the model's score (default: 1).
     """
     from brodmann.pipeline.export import export as write
 
@@ -89,8 +95,8 @@ def export(
         place = Path(place)
     elif folder is None:
         raise InputError("export: a model in memory has no folder: pass out='FOLDER'")
-    written, _ = write(place, task, to, folder, zeroed=zeroed)
-    return written
+    found = write(place, task, to, folder, zeroed=zeroed, data=data, int8=int8, tolerance=tolerance)
+    return found.folder
 
 
 def push(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from brodmann.data.answering.decisions import USUAL, Decisions
-from brodmann.data.encoding import Encoded
+from brodmann.data.encoding import Encoded, Tokenizer
 from brodmann.data.judging import Case, Judged
 from brodmann.data.kinds import choice, classification, multilabel, regression, span, tokens
 from brodmann.data.metrics import Metric, Prediction
@@ -72,7 +72,7 @@ class Kind(Protocol):
         self,
         examples: Sequence[Example],
         spec: TaskSpec,
-        tokenizer: Any,
+        tokenizer: Tokenizer,
         max_length: int,
         stride: int,
     ) -> Encoded: ...

@@ -16,7 +16,7 @@ import numpy as np
 from brodmann.data.answering.conformal import label_region
 from brodmann.data.answering.decisions import USUAL, Decisions, filled, softmax
 from brodmann.data.answers import choice_words, right_choices
-from brodmann.data.encoding import Encoded, encode_texts
+from brodmann.data.encoding import Encoded, Tokenizer, encode_texts
 from brodmann.data.judging import Beliefs, Case, Judged, excerpt, pair_excerpt
 from brodmann.data.metrics import Metric, Prediction, of_words
 from brodmann.data.sampling import entropy as entropies
@@ -114,7 +114,7 @@ def outputs(spec: TaskSpec) -> int:
 
 
 def encode(
-    examples: Sequence[Example], spec: TaskSpec, tokenizer: Any, max_length: int, stride: int
+    examples: Sequence[Example], spec: TaskSpec, tokenizer: Tokenizer, max_length: int, stride: int
 ) -> Encoded:
     texts = [example["text"] for example in examples for _ in example["choices"]]
     choices = [choice for example in examples for choice in example["choices"]]

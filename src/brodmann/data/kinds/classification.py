@@ -14,7 +14,7 @@ import numpy as np
 
 from brodmann.data.answering.conformal import label_region
 from brodmann.data.answering.decisions import USUAL, Decisions, softmax
-from brodmann.data.encoding import Encoded, one_row_an_example
+from brodmann.data.encoding import Encoded, Tokenizer, one_row_an_example
 from brodmann.data.judging import Beliefs, Case, Judged, pair_excerpt
 from brodmann.data.metrics import Metric, Prediction, of_labels
 from brodmann.data.sampling import entropy as entropies
@@ -93,7 +93,7 @@ def outputs(spec: TaskSpec) -> int:
 
 
 def encode(
-    examples: Sequence[Example], spec: TaskSpec, tokenizer: Any, max_length: int, stride: int
+    examples: Sequence[Example], spec: TaskSpec, tokenizer: Tokenizer, max_length: int, stride: int
 ) -> Encoded:
     encoded = one_row_an_example(tokenizer, examples, max_length)
     if all("label" in example for example in examples):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from brodmann.data.answering.decisions import USUAL
-from brodmann.data.encoding import Encoded, one_row_an_example
+from brodmann.data.encoding import Encoded, Tokenizer, one_row_an_example
 from brodmann.data.judging import Case, Judged, pair_excerpt, unknown
 from brodmann.data.metrics import Metric, Prediction, of_values
 from brodmann.data.tasks import Example, TaskSpec, read_texts
@@ -95,7 +95,7 @@ def outputs(spec: TaskSpec) -> int:
 
 
 def encode(
-    examples: Sequence[Example], spec: TaskSpec, tokenizer: Any, max_length: int, stride: int
+    examples: Sequence[Example], spec: TaskSpec, tokenizer: Tokenizer, max_length: int, stride: int
 ) -> Encoded:
     encoded = one_row_an_example(tokenizer, examples, max_length)
     if all("label" in example for example in examples):

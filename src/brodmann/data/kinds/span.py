@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from brodmann.data.answering.decisions import TRIED_MARGINS, USUAL, Decisions, filled
-from brodmann.data.encoding import Encoded, flatten, in_pieces
+from brodmann.data.encoding import Encoded, Tokenizer, flatten, in_pieces
 from brodmann.data.judging import Case, Judged, excerpt
 from brodmann.data.metrics import Metric, Prediction, of_words
 from brodmann.data.sampling import entropy as entropies
@@ -120,7 +120,7 @@ def outputs(spec: TaskSpec) -> int:
 
 
 def encode(
-    examples: Sequence[Example], spec: TaskSpec, tokenizer: Any, max_length: int, stride: int
+    examples: Sequence[Example], spec: TaskSpec, tokenizer: Tokenizer, max_length: int, stride: int
 ) -> Encoded:
     return in_pieces(
         examples,
@@ -130,7 +130,7 @@ def encode(
 
 
 def _encode_few(
-    examples: Sequence[Example], tokenizer: Any, max_length: int, stride: int
+    examples: Sequence[Example], tokenizer: Tokenizer, max_length: int, stride: int
 ) -> Encoded:
     # A question may take half of the window; the rest is for its context.
     questions = _short_questions([e["question"] for e in examples], tokenizer, max_length // 2)
@@ -164,7 +164,7 @@ def _encode_few(
     return encoded
 
 
-def _short_questions(questions: list[str], tokenizer: Any, limit: int) -> list[str]:
+def _short_questions(questions: list[str], tokenizer: Tokenizer, limit: int) -> list[str]:
     """Questions cut to `limit` tokens."""
     encoded = tokenizer(
         questions, add_special_tokens=False, return_offsets_mapping=True, verbose=False

@@ -15,7 +15,7 @@ import numpy as np
 
 from brodmann.data import tag_mistakes
 from brodmann.data.answering.decisions import TRIED_SHARES, USUAL, Decisions, softmax
-from brodmann.data.encoding import IGNORED, Encoded, flatten, in_pieces
+from brodmann.data.encoding import IGNORED, Encoded, Tokenizer, flatten, in_pieces
 from brodmann.data.judging import Case, Judged
 from brodmann.data.metrics import Metric, Prediction, of_tags
 from brodmann.data.sampling import entropy as entropies
@@ -143,7 +143,7 @@ def outputs(spec: TaskSpec) -> int:
 
 
 def encode(
-    examples: Sequence[Example], spec: TaskSpec, tokenizer: Any, max_length: int, stride: int
+    examples: Sequence[Example], spec: TaskSpec, tokenizer: Tokenizer, max_length: int, stride: int
 ) -> Encoded:
     return in_pieces(
         examples,
@@ -153,7 +153,7 @@ def encode(
 
 
 def _encode_few(
-    examples: Sequence[Example], tokenizer: Any, max_length: int, stride: int
+    examples: Sequence[Example], tokenizer: Tokenizer, max_length: int, stride: int
 ) -> Encoded:
     texts, ends = [], []
     for example in examples:
