@@ -76,14 +76,12 @@ def fit_rules(
     judged = [task for task in tasks if task.splits.get("validation")]
     report = {}
     for task in judged:
-        spec = model.spec(task.name)
         held = some(task.splits["validation"], examples)
         reading, encoded = measured.read(task.name, held)
         rules, found = _fit_task(task, reading, encoded, held)
         train = some(task.splits["train"], examples)
         rules.domain = fit_domain(
             measured.states(task.name, train),
-            KINDS[spec.kind].strata(train, spec),
             by_example(reading.states, encoded, len(held)),
         )
         model.rules[task.name] = rules

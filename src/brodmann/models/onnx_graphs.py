@@ -10,8 +10,8 @@ conditioned module.
 Weights are stored by their content, once each, in `weights.bin` beside the graphs, so the layers
 that tasks share take no more room than in the model. Adapters of LoRA are merged first.
 
-Besides its logits, a graph returns the mean of its last layer over the real tokens, by which rules
-judge how usual a text is.
+Besides its logits, a graph returns the mean of its middle layer over the real tokens, by which
+rules judge how usual a text is.
 """
 
 import ast
@@ -34,7 +34,7 @@ from brodmann.data.batches import Part
 from brodmann.errors import InputError
 from brodmann.models.evaluation import evaluating
 from brodmann.models.heads.trained_gates import through
-from brodmann.models.representations import mean_over_tokens
+from brodmann.models.representations import keeping_layers, mean_over_tokens, middle_layer
 
 ONNX_INSTALL = "pip install 'brodmann[onnx]'"
 WEIGHTS = "weights.bin"
@@ -74,7 +74,7 @@ class _Tasks(nn.Module):
         states = self.model.encoder(inputs, [part])[0]
         # Without `read_off`: joining the rows of a question is left to who makes the batches.
         logits = (self.model.head_of(task)(states, inputs) for task in self.tasks)
-        return (*logits, mean_over_tokens(states.last_hidden_state, attention_mask))
+        return (*logits, mean_over_tokens(middle_layer(states), attention_mask))
 
 
 def check_onnx() -> None:
@@ -108,7 +108,8 @@ def _plain(task: str) -> str:
 
 
 def _drawn(model: Any, tasks: list[str], names: list[str]) -> Any:
-    with evaluating(model), torch.no_grad(), through(model.encoder, model.gates):
+    whole = through(model.encoder, model.gates)
+    with evaluating(model), torch.no_grad(), keeping_layers(model), whole:
         module = _Tasks(model, tasks).eval()
         program = draw(module, example_inputs(model, 3, 19), names, ", ".join(tasks))
     return program.model

@@ -14,7 +14,7 @@ from brodmann.data.encoding import Encoded
 from brodmann.data.tasks import Example, TaskSpec
 from brodmann.models.backbone.precision import autocast
 from brodmann.models.evaluation import Progress, evaluating, unlabelled
-from brodmann.models.representations import mean_over_tokens
+from brodmann.models.representations import keeping_layers, mean_over_tokens, middle_layer
 
 if TYPE_CHECKING:
     from brodmann.models.multitask import MultiTaskModel
@@ -80,7 +80,7 @@ def read_tasks(
     """Outputs and mean states of every item, for tasks that read the same rows."""
     specs = [model.specs[name] for name in tasks]
     gathered = Gathered(encoded, specs, int(model.config.hidden_size))
-    with evaluating(model):
+    with evaluating(model), keeping_layers(model):
         for items in evaluation_order(encoded, batch_size):
             batch = unlabelled(model, tasks[0], encoded, items)
             part = batch.parts[0]
@@ -91,7 +91,7 @@ def read_tasks(
                     for name in tasks
                 }
             outputs = {name: list(tensor.float().cpu().numpy()) for name, tensor in logits.items()}
-            states = mean_over_tokens(found.last_hidden_state, batch.inputs["attention_mask"])
+            states = mean_over_tokens(middle_layer(found), batch.inputs["attention_mask"])
             gathered.add(items, outputs, states.cpu().numpy())
             if progress is not None:
                 progress(len(items))

@@ -1,6 +1,8 @@
-"""Sentence representations of a task's encoder: the mean of its last layer over real tokens."""
+"""Sentence representations of a task's encoder: the mean of a layer's states over real tokens."""
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -32,6 +34,33 @@ def sentence_representations(
             states = model.states(batch.inputs, batch.parts)[0].last_hidden_state
             found[items] = mean_over_tokens(states, batch.inputs["attention_mask"]).cpu().numpy()
     return found
+
+
+@contextlib.contextmanager
+def keeping_layers(model: MultiTaskModel) -> Iterator[None]:
+    """Inside the block, encoders return the states of all layers."""
+    configs = {id(bare.config): bare.config for bare in model.bare_models()}.values()
+    before = [(config, config.output_hidden_states) for config in configs]
+    try:
+        for config in configs:
+            config.output_hidden_states = True
+        yield
+    finally:
+        for config, flag in before:
+            config.output_hidden_states = flag
+
+
+def middle_layer(states: Any) -> Tensor:
+    """The states between the lower and the upper half of the layers (see `keeping_layers`).
+
+    The last layer's for families that return no others, or in another shape (Funnel).
+    """
+    last: Tensor = states.last_hidden_state
+    layers = states.get("hidden_states") or states.get("decoder_hidden_states")
+    if not layers:
+        return last
+    middle: Tensor = layers[len(layers) // 2]
+    return middle if middle.shape == last.shape else last
 
 
 def mean_over_tokens(states: Tensor, mask: Tensor) -> Tensor:

@@ -20,7 +20,7 @@ SINGLE_FORMAT = "brodmann onnx export"  # of one task, which other programs read
 VERSION = 1
 DESCRIPTION = "brodmann.json"
 TOKENIZER = "tokenizer.json"
-STATES = "states"  # name of the output with the mean of the last layer over the real tokens
+STATES = "states"  # name of the output with the mean of the middle layer over the real tokens
 
 
 @dataclass(frozen=True)

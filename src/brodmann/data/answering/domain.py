@@ -1,7 +1,8 @@
 r"""How usual a text is among those that a task was trained on.
 
-A text is represented by the mean $h$ of the encoder's last layer over its tokens, and its
-strangeness is the distance to the training texts $t_1 … t_n$ of the task,
+A text is represented by the mean $h$ of the encoder's middle layer over its tokens: training turns
+the last one towards the labels, so that strange texts look like usual ones there. Its strangeness
+is the distance to the training texts $t_1 … t_n$ of the task,
 
 $$s(h) = 1 - \cos_{(k)}(h, t), \qquad k = 10,$$
 
@@ -9,12 +10,13 @@ one minus the $k$-th largest cosine. The `in_domain` of a text is the share of v
 are at least as strange (a conformal p-value, see `conformal.py`): refusing texts below 0.05 refuses
 one in twenty of the task's own texts.
 
+docs/answers.md compares it with other distances and layers.
+
 Reference: Sun et al. 2022, "Out-of-Distribution Detection with Deep Nearest Neighbors".
+Departures: the paper reads the layer before the classifier.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -40,7 +42,7 @@ class Domain:
         return p_values(self.held_out, self.scores(states))
 
 
-def fit_domain(train: Array, groups: Sequence[Any], held_out: Array) -> Domain:
+def fit_domain(train: Array, held_out: Array) -> Domain:
     texts = _unit(train).astype(np.float16)
     return Domain(texts, thinned(_strangeness(texts, held_out)))
 

@@ -22,7 +22,7 @@ class Reading:
     """What a model computed for one task, one entry per item of the encoded texts."""
 
     outputs: list[Array]  # logits without padding, as `Kind.predict` takes them
-    states: Array  # (item, width) the mean of the last layer over the real tokens
+    states: Array  # (item, width) the mean of the middle layer over the real tokens
 
 
 class Reader(Protocol):
