@@ -47,6 +47,7 @@ def test_run_evaluate_and_predict(
     code, out, err = command("run", config)
     assert (code, err) == (0, "")
     assert "sentiment" in out and "score (%)" in out and "generated text" in out
+    assert "24 steps on " in out and "; 2 epochs, learning rate 0.001;" in out
     folder = tmp_path / "runs" / "small"
     names = {path.name for path in folder.iterdir()}
     assert names == {
@@ -144,6 +145,7 @@ def test_init_writes_what_run_can_run(tmp_path: Path, command: Command) -> None:
     words += ["--set", f"output={tmp_path / 'runs'}", "--set", "dissociation.draws=1"]
     code, out, err = command("run", tmp_path / "mine" / "brodmann.toml", *words)
     assert (code, err) == (0, "")
+    assert "; learning rate 0.0002;" in out  # max_steps decides, so no number of epochs is named
     code, _, err = command("init", tmp_path / "mine")
     assert code == 2 and "already exists: nothing was written" in err
 

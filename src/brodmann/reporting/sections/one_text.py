@@ -1,5 +1,6 @@
 """The heads of one text per task: what each adds to the answer, and where the strongest looks."""
 
+import math
 from typing import Any
 
 from brodmann.reporting.blocks import Block, Matrix, Section, Words
@@ -36,10 +37,10 @@ def explained(task: str, found: dict[str, Any]) -> list[Block]:
             gradients,
             f"{task}: what every head adds to the answer “{found['answer']}”.",
             [[value / strongest for value in row] for row in gradients],
-            digits=2,
+            digits=max(2, 1 - math.floor(math.log10(strongest))),  # the strongest is never 0.00
             percent=False,
             numbered=False,
-            colours="one colour speaks for the answer, the other against it",
+            colours="One colour speaks for the answer, the other against it.",
         ),
     ]
     tokens = found["tokens"]
