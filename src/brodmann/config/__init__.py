@@ -202,7 +202,9 @@ def load_config(path: Path, changes: Changes | None = None) -> tuple[Config, Pat
             f"{path}: no such file; `brodmann init` writes one to start from"
         ) from None
     except IsADirectoryError:
-        raise InputError(f"{path}: is a folder without a run, expected a TOML file") from None
+        files = sorted(str(file) for file in path.glob("*.toml"))
+        near = f"; did you mean '{files[0]}'?" if len(files) == 1 else ""
+        raise InputError(f"{path}: is a folder without a run, expected a TOML file{near}") from None
     except ValueError as error:
         if path.name.lower().endswith(ENDINGS):
             raise InputError(
