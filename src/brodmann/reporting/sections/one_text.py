@@ -32,10 +32,11 @@ def explained(task: str, found: dict[str, Any]) -> list[Block]:
     blocks: list[Block] = [
         Words(f"{task}: “{text}” → {found['answer']} ({percent(found['score'])} %, {right})"),
         Matrix(
-            [f"layer {number}" for number in range(len(gradients))],
-            [f"head {number}" for number in range(len(gradients[0]))],
+            [str(layer) for layer in range(len(gradients))],  # short: 12 heads fit a terminal
+            [str(head) for head in range(len(gradients[0]))],
             gradients,
-            f"{task}: what every head adds to the answer “{found['answer']}”.",
+            f"{task}: what every head adds to the answer “{found['answer']}”: one row per layer, one "
+            "column per head.",
             [[value / strongest for value in row] for row in gradients],
             digits=max(2, 1 - math.floor(math.log10(strongest))),  # the strongest is never 0.00
             percent=False,
