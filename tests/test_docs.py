@@ -39,6 +39,40 @@ def test_links_and_named_files_are_there(page: Path) -> None:
         assert (ROOT / name).exists(), name
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_and_options_of_the_documents_exist(page: Path) -> None:
+    from typer.main import get_group
+
+    from brodmann.cli import app
+
+    options = {
+        name: {flag for parameter in command.params for flag in parameter.opts} | {"--help"}
+        for name, command in get_group(app).commands.items()
+    }
+    text = page.read_text(encoding="utf-8")
+    lines = [
+        line
+        for block in re.findall(r"```\w*\n(.*?)```", text, re.DOTALL)
+        for line in block.split("\n")
+    ]
+    lines += [" ".join(words.split()) for words in re.findall(r"`(brodmann [^`]+)`", text)]
+    for line in lines:
+        called = re.search(r"(?:^|[|&] ?|-m )brodmann ([a-z]+)\b([^#|&]*)", line)
+        if called is not None:
+            name, rest = called.groups()
+            assert name in options, line
+            assert set(re.findall(r"(?<!\S)--[a-z][a-z-]*", rest)) <= options[name], line
+
+
+def test_the_readme_counts_the_tables_and_views_of_the_papers() -> None:
+    from brodmann.papers.recipes import index, recipes
+
+    views = {view.name for recipe in recipes() for view in recipe.views}
+    text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    assert f"all {len(index())} tables and figures" in text
+    assert f"(and {len(views - set(index()))} further views:" in text
+
+
 def test_contributing_names_only_what_exists() -> None:
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     source = "\n".join(
