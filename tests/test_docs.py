@@ -1,5 +1,7 @@
-"""Every Python example in README and docs runs, and every path they name is there."""
+"""Every Python example in README, docs and docstrings is true, and all that they name exists."""
 
+import doctest
+import importlib
 import re
 import runpy
 from pathlib import Path
@@ -20,6 +22,21 @@ def test_python_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.Mon
     script.write_text("\n".join(blocks), encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     runpy.run_path(str(script), run_name="__main__")
+
+
+def modules_with_examples() -> list[str]:
+    source = ROOT / "src"
+    return sorted(
+        ".".join(path.relative_to(source).with_suffix("").parts).removesuffix(".__init__")
+        for path in (source / "brodmann").rglob("*.py")
+        if ">>>" in path.read_text(encoding="utf-8")
+    )
+
+
+@pytest.mark.parametrize("name", modules_with_examples())
+def test_examples_in_docstrings_are_true(name: str) -> None:
+    found = doctest.testmod(importlib.import_module(name))
+    assert found.failed == 0 and found.attempted > 0
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
