@@ -203,6 +203,6 @@ def test_too_few_rows_are_said() -> None:
             label = "mood" if "mood" in rows[0] else "label"
             bm.load_task("t", kind="classification", label=label, data=rows)
         assert str(error.value) == (
-            f"task 't': {len(rows)} examples are too few to hold out a validation set: provide "
+            f"task 't': {'1 example is' if len(rows) == 1 else '2 examples are'} too few to hold out a validation set: provide "
             "more, or set a 'validation' file"
         )
