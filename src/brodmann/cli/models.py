@@ -200,6 +200,8 @@ def predict(
     request = request_of(reader, [task] if task else None, wishes, batch_size)
     columns = Columns(reader.specs, cells_of_tasks(reader, request), alone=alone)
     answers = Answers(reader, request, inputs, alone=alone, full=full)
+    if file is None and sys.stdin.isatty():  # nobody piped anything in
+        complain("type one text per line; end with Ctrl-D (Windows: Ctrl-Z)")
     if out is None:
         ascii_only = not _speaks_utf8(sys.stdout)
         write_answers(answers, columns, chosen, _tell, ascii_only=ascii_only)
