@@ -377,7 +377,8 @@ def test_what_is_no_configuration(tmp_path: Path, command: Command) -> None:
         2, "", f"brodmann: {wrong}: no such file; did you mean 'support.toml'?\n"
     )  # fmt: skip
     folder = f"brodmann: {tmp_path}: is a folder without a run, expected a TOML file"
-    assert command("run", tmp_path) == (2, "", f"{folder}; did you mean '{tmp_path}/support.toml'?\n")
+    near = f"; did you mean '{tmp_path}/support.toml'?"
+    assert command("run", tmp_path) == (2, "", f"{folder}{near}\n")
     (tmp_path / "other.toml").write_text("", encoding="utf-8")
     assert command("run", tmp_path) == (2, "", f"{folder}\n")
     assert command("map")[2] == (

@@ -38,7 +38,8 @@ def recipes_named(name: str) -> list[Recipe]:
         known = [*papers, *(recipe.name for recipe in recipes()), *index()]
         near = did_you_mean(name, known)
         if "did you mean" not in near:  # all of them would fill a screen
-            near = "; `brodmann init` writes a file to start from, `brodmann reproduce` lists the rest"
+            near = "; `brodmann init` writes a file to start from, "
+            near += "`brodmann reproduce` lists the rest"
         raise InputError(f"{name}: no such file, recipe or paper{near}") from None
 
 

@@ -33,15 +33,15 @@ def test_a_training_without_settings_takes_both() -> None:
     model = bm.MultiTaskModel.from_pretrained("builtin:tiny", tasks)
     told: dict[str, Any] = {}
 
-    class Enough(Exception):
+    class EnoughError(Exception):
         pass
 
     def report(event: str, facts: dict[str, Any]) -> None:
         if event == "start":
             told.update(facts)
-            raise Enough
+            raise EnoughError
 
-    with pytest.raises(Enough):
+    with pytest.raises(EnoughError):
         bm.fit(model, tasks, report=report)
     assert (told["epochs"], told["steps"]) == (15, 300)  # 20 batches of 32 per epoch
     assert set(told["rates"].values()) == {2e-4}

@@ -35,8 +35,8 @@ def explained(task: str, found: dict[str, Any]) -> list[Block]:
             [str(layer) for layer in range(len(gradients))],  # short: 12 heads fit a terminal
             [str(head) for head in range(len(gradients[0]))],
             gradients,
-            f"{task}: what every head adds to the answer “{found['answer']}”: one row per layer, one "
-            "column per head.",
+            f"{task}: what every head adds to the answer “{found['answer']}”: one row per layer, "
+            "one column per head.",
             [[value / strongest for value in row] for row in gradients],
             digits=max(2, 1 - math.floor(math.log10(strongest))),  # the strongest is never 0.00
             percent=False,
