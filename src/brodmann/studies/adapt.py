@@ -233,11 +233,11 @@ def _before_and_after(start: Any, to: Path, tasks: list[Task], config: Config) -
     intervals = {}
     frozen = config.adapt is not None and config.adapt.frozen  # nothing old moves, to the bit
     for task in tasks:
-        both = [
+        old, new = (
             outcomes(found[task.name].predictions, task.splits["validation"], task.spec)
             for found in (before, after)
-        ]
-        intervals[task.name] = [0.0, 0.0] if frozen else change_interval(*both, task.spec)
+        )
+        intervals[task.name] = [0.0, 0.0] if frozen else change_interval(old, new, task.spec)
     return {
         "metrics": {task.name: task.spec.metric for task in tasks},
         "before": _primary(before, tasks),
