@@ -90,6 +90,15 @@ def test_the_readme_counts_the_tables_and_views_of_the_papers() -> None:
     assert f"(and {len(views - set(index()))} further views:" in text
 
 
+def test_the_page_on_the_report_lists_every_section() -> None:
+    sections = (ROOT / "src" / "brodmann" / "reporting" / "sections").glob("*.py")
+    source = "\n".join(path.read_text(encoding="utf-8") for path in sections)
+    titles = set(re.findall(r'\bSection\(\s*"[a-z-]+",\s*"([^"]+)"', source))
+    text = (ROOT / "docs" / "report.md").read_text(encoding="utf-8")
+    assert len(titles) > 12
+    assert [title for title in sorted(titles) if f"\n| {title} |" not in text] == []
+
+
 def test_contributing_names_only_what_exists() -> None:
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     source = "\n".join(

@@ -195,6 +195,7 @@ def test_tasks_and_doctor(command: Command) -> None:
     code, out, _ = command("doctor", "--json")
     checks: dict[str, Any] = {check["name"]: check for check in json.loads(out)["checks"]}
     assert code == 0 and checks["torch"]["ok"] and checks["transformers"]["text"].startswith("5.")
+    assert checks["disk"]["text"].endswith(" GB free in this folder")
     assert command("doctor")[0] == 0
 
 
