@@ -63,7 +63,8 @@ def test_commands_and_options_of_the_documents_exist(page: Path) -> None:
     from brodmann.cli import app
 
     options = {
-        name: {flag for parameter in command.params for flag in parameter.opts} | {"--help"}
+        name: {flag for one in command.params for flag in (*one.opts, *one.secondary_opts)}
+        | {"--help"}
         for name, command in get_group(app).commands.items()
     }
     text = page.read_text(encoding="utf-8")
@@ -78,7 +79,7 @@ def test_commands_and_options_of_the_documents_exist(page: Path) -> None:
         if called is not None:
             name, rest = called.groups()
             assert name in options, line
-            assert set(re.findall(r"(?<!\S)--[a-z][a-z-]*", rest)) <= options[name], line
+            assert set(re.findall(r"(?<!\S)--[a-z][a-z0-9-]*", rest)) <= options[name], line
 
 
 def test_the_readme_counts_the_tables_and_views_of_the_papers() -> None:
