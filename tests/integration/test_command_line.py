@@ -53,6 +53,7 @@ def test_run_evaluate_and_predict(
     assert names == {
         ".lock", "config.toml", "provenance.json", "log.jsonl", "model",
         "metrics.json", "evaluated.npz", "importance.json", "explained.json",
+        "calibration.json",
         "dissociation.json", "outcomes.npz", "report.html", "figures",
         "mistakes.json",
     }  # fmt: skip
@@ -139,7 +140,7 @@ def test_init_writes_what_run_can_run(tmp_path: Path, command: Command) -> None:
     assert template.count("a tenth of the training examples is held out") == 1
     lines = (tmp_path / "mine" / "names.jsonl").read_text("utf-8").splitlines()
     plain = [row for row in map(json.loads, lines) if set(row["tags"]) == {"O"}]
-    assert len(lines) == 400 and len(plain) == 133  # texts without names, or all texts have some
+    assert len(lines) == 400 and len(plain) == 187  # texts without names, or all texts have some
     assert all(len(row["tokens"]) == len(row["tags"]) for row in plain)
     words = ["--set", "training.max_steps=2", "--set", "model.backbone=builtin:tiny"]
     words += ["--set", f"output={tmp_path / 'runs'}", "--set", "dissociation.draws=1"]

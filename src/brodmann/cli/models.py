@@ -68,7 +68,7 @@ def export(
         float | None, typer.Option(help="points a task may lose by --int8; default: 1")
     ] = None,
 ) -> None:
-    """Export one task (transformers, ONNX, peft adapter), or all tasks (ONNX).
+    """Export one task (transformers, ONNX, peft), or all (ONNX).
 
     Example: brodmann export runs/demo --to onnx (one task: --task sentiment)
     """
@@ -131,7 +131,7 @@ def calibrate(
     overrides: Overrides = None,
     as_json: Json = False,
 ) -> None:
-    """Fit how a trained run answers: probabilities, thresholds, sets, usual texts.
+    """Fit how a run answers: probabilities, thresholds, sets.
 
     `run` does this after the evaluation; models of `train` and `adapt` need it once.
 
