@@ -1,5 +1,7 @@
-"""Every Python example in README and docs runs, and every path they name is there."""
+"""Every Python example in README, docs and docstrings is true, and all that they name exists."""
 
+import doctest
+import importlib
 import re
 import runpy
 from pathlib import Path
@@ -22,6 +24,21 @@ def test_python_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.Mon
     runpy.run_path(str(script), run_name="__main__")
 
 
+def modules_with_examples() -> list[str]:
+    source = ROOT / "src"
+    return sorted(
+        ".".join(path.relative_to(source).with_suffix("").parts).removesuffix(".__init__")
+        for path in (source / "brodmann").rglob("*.py")
+        if ">>>" in path.read_text(encoding="utf-8")
+    )
+
+
+@pytest.mark.parametrize("name", modules_with_examples())
+def test_examples_in_docstrings_are_true(name: str) -> None:
+    found = doctest.testmod(importlib.import_module(name))
+    assert found.failed == 0 and found.attempted > 0
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_and_named_files_are_there(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
@@ -37,6 +54,50 @@ def test_links_and_named_files_are_there(page: Path) -> None:
         r"`?((?:tests|benchmarks|examples)/[a-z_/]+\.(?:py|jsonl|json|toml))", text
     ):
         assert (ROOT / name).exists(), name
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_and_options_of_the_documents_exist(page: Path) -> None:
+    from typer.main import get_group
+
+    from brodmann.cli import app
+
+    options = {
+        name: {flag for one in command.params for flag in (*one.opts, *one.secondary_opts)}
+        | {"--help"}
+        for name, command in get_group(app).commands.items()
+    }
+    text = page.read_text(encoding="utf-8")
+    lines = [
+        line
+        for block in re.findall(r"```\w*\n(.*?)```", text, re.DOTALL)
+        for line in block.split("\n")
+    ]
+    lines += [" ".join(words.split()) for words in re.findall(r"`(brodmann [^`]+)`", text)]
+    for line in lines:
+        called = re.search(r"(?:^|[|&] ?|-m )brodmann ([a-z]+)\b([^#|&]*)", line)
+        if called is not None:
+            name, rest = called.groups()
+            assert name in options, line
+            assert set(re.findall(r"(?<!\S)--[a-z][a-z0-9-]*", rest)) <= options[name], line
+
+
+def test_the_readme_counts_the_tables_and_views_of_the_papers() -> None:
+    from brodmann.papers.recipes import index, recipes
+
+    views = {view.name for recipe in recipes() for view in recipe.views}
+    text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    assert f"all {len(index())} tables and figures" in text
+    assert f"(and {len(views - set(index()))} further views:" in text
+
+
+def test_the_page_on_the_report_lists_every_section() -> None:
+    sections = (ROOT / "src" / "brodmann" / "reporting" / "sections").glob("*.py")
+    source = "\n".join(path.read_text(encoding="utf-8") for path in sections)
+    titles = set(re.findall(r'\bSection\(\s*"[a-z-]+",\s*"([^"]+)"', source))
+    text = (ROOT / "docs" / "report.md").read_text(encoding="utf-8")
+    assert len(titles) > 12
+    assert [title for title in sorted(titles) if f"\n| {title} |" not in text] == []
 
 
 def test_contributing_names_only_what_exists() -> None:

@@ -37,6 +37,18 @@ def test_a_result_says_what_it_was_computed_with(path: Path) -> None:
         assert machine["processor"] and machine["cores"]
 
 
+def test_the_page_names_the_version_of_the_stored_results() -> None:
+    """Defaults change: whoever repeats a command must know why the numbers differ."""
+    versions = {
+        machine["versions"]["brodmann"]
+        for path in FILES
+        for machine in machines(json.loads(path.read_text(encoding="utf-8")))
+    }
+    page = (Path(__file__).parents[1] / "docs" / "reproduction.md").read_text(encoding="utf-8")
+    said = page.partition("## With which version")[2].partition("\n## ")[0]
+    assert versions and all(f"Brodmann {version}" in said for version in versions), versions
+
+
 def test_three_recipes_a_paper_were_run_on_real_text() -> None:
     """By the folders of their runs and the views that were made of them."""
     stored = {path.parent.name for path in FILES}

@@ -59,6 +59,7 @@ def test_a_new_task_is_scored_from_every_start_and_then_trained(
     assert_keeps_bits(before, after)  # the rest was frozen
     old = result["old"]  # as they were: the rest was frozen
     assert old["before"] == old["after"] and set(old["before"]) == {"sentiment", "similarity"}
+    assert set(map(tuple, old["interval"].values())) == {(0.0, 0.0)}
     assert "old tasks (%, validation) before and after" in out
     page = (tmp_path / "runs/new/report.html").read_text("utf-8")
     assert "New tasks" in page and "old tasks (%, validation) before and after" in page

@@ -58,6 +58,11 @@ def test_files_and_columns(complaint: Callable[..., str]) -> None:
     assert complaint(described("classification", "t.csv", 'label = "lable"')) == (
         "t.csv: task 't' needs the column 'lable' (label), found label, text; did you mean 'label'?"
     )
+    headless = "".join(f"text {i},{'ab'[i % 2]}\n" for i in range(40))
+    assert complaint(described("classification", "h.csv"), {"h.csv": headless}) == (
+        "h.csv: task 't' needs the column 'text' (text), found a, text 0; does the first line hold "
+        "values? It must name the columns"
+    )
     assert complaint(described("classification", "b.csv"), {"b.csv": GOOD + "one,two,three\n"}) == (
         "b.csv line 42: expected 2 fields as in the first line, found 3"
     )
@@ -371,6 +376,11 @@ def test_what_is_no_configuration(tmp_path: Path, command: Command) -> None:
     assert command("run", wrong) == (
         2, "", f"brodmann: {wrong}: no such file; did you mean 'support.toml'?\n"
     )  # fmt: skip
+    folder = f"brodmann: {tmp_path}: is a folder without a run, expected a TOML file"
+    near = f"; did you mean '{tmp_path}/support.toml'?"
+    assert command("run", tmp_path) == (2, "", f"{folder}{near}\n")
+    (tmp_path / "other.toml").write_text("", encoding="utf-8")
+    assert command("run", tmp_path) == (2, "", f"{folder}\n")
     assert command("map")[2] == (
         "brodmann: Missing argument 'config'. (see `brodmann map --help`)\n"
     )
@@ -384,6 +394,8 @@ def test_what_is_no_configuration(tmp_path: Path, command: Command) -> None:
     [
         ('[[tasks]]\nname = "t"\nkind = "clasification"\ntrain = "t.csv"\n', "c.toml: tasks[0]: "
          "unknown kind 'clasification'; did you mean 'classification'?"),
+        ('[tasks]\nname = "t"\nkind = "classification"\ntrain = "t.csv"\n', "c.toml: [tasks] is a "
+         "single table: write [[tasks]] before each task"),
         ('tasks = ["builtin/topic"]\n[grid]\nseed = [0, 1]\n', "c.toml: unknown key 'grid.seed'; "
          "did you mean vary = { seed = [0, 1] }?"),
         ('[[tasks]]\nname = "t"\nkind = "classification"\ntrain = "t.csv"\n', "t.csv: the file has "

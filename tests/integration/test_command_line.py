@@ -47,11 +47,13 @@ def test_run_evaluate_and_predict(
     code, out, err = command("run", config)
     assert (code, err) == (0, "")
     assert "sentiment" in out and "score (%)" in out and "generated text" in out
+    assert "24 steps on " in out and "; 2 epochs, learning rate 0.001;" in out
     folder = tmp_path / "runs" / "small"
     names = {path.name for path in folder.iterdir()}
     assert names == {
         ".lock", "config.toml", "provenance.json", "log.jsonl", "model",
         "metrics.json", "evaluated.npz", "importance.json", "explained.json",
+        "calibration.json",
         "dissociation.json", "outcomes.npz", "report.html", "figures",
         "mistakes.json",
     }  # fmt: skip
@@ -138,12 +140,13 @@ def test_init_writes_what_run_can_run(tmp_path: Path, command: Command) -> None:
     assert template.count("a tenth of the training examples is held out") == 1
     lines = (tmp_path / "mine" / "names.jsonl").read_text("utf-8").splitlines()
     plain = [row for row in map(json.loads, lines) if set(row["tags"]) == {"O"}]
-    assert len(lines) == 400 and len(plain) == 133  # texts without names, or all texts have some
+    assert len(lines) == 400 and len(plain) == 187  # texts without names, or all texts have some
     assert all(len(row["tokens"]) == len(row["tags"]) for row in plain)
     words = ["--set", "training.max_steps=2", "--set", "model.backbone=builtin:tiny"]
     words += ["--set", f"output={tmp_path / 'runs'}", "--set", "dissociation.draws=1"]
     code, out, err = command("run", tmp_path / "mine" / "brodmann.toml", *words)
     assert (code, err) == (0, "")
+    assert "; learning rate 0.0002;" in out  # max_steps decides, so no number of epochs is named
     code, _, err = command("init", tmp_path / "mine")
     assert code == 2 and "already exists: nothing was written" in err
 
@@ -193,6 +196,7 @@ def test_tasks_and_doctor(command: Command) -> None:
     code, out, _ = command("doctor", "--json")
     checks: dict[str, Any] = {check["name"]: check for check in json.loads(out)["checks"]}
     assert code == 0 and checks["torch"]["ok"] and checks["transformers"]["text"].startswith("5.")
+    assert checks["disk"]["text"].endswith(" GB free in this folder")
     assert command("doctor")[0] == 0
 
 

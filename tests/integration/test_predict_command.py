@@ -45,6 +45,19 @@ def test_blank_lines_keep_their_place(
     assert err == "brodmann: note: 3 inputs are empty: no answer\n"
 
 
+def test_who_types_in_a_terminal_is_told_how(
+    model: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr(sys, "stdin", Terminal("a red cat\n"))
+    code, out, err = command("predict", model, "--task", "single")
+    assert code == 0 and json.loads(out)["input"] == "a red cat"
+    assert err == "brodmann: type one text per line; end with Ctrl-D (Windows: Ctrl-Z)\n"
+
+
 def test_rows_without_text_keep_their_place(model: Path, command: Command, tmp_path: Path) -> None:
     table = tmp_path / "in.csv"
     table.write_text("id,a\n1,a red cat\n2,\n3,a big dog\n", encoding="utf-8")

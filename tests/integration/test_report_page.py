@@ -248,6 +248,15 @@ def test_hostile_names_stay_harmless(browser: Any, crowded: Any) -> None:
     page.close()
 
 
+def test_names_of_rows_are_whole(browser: Any, crowded: Any) -> None:
+    """They may end in the setting that tells two rows apart; long ones are wrapped, not cut."""
+    page = Opened(browser, crowded[0], viewport={"width": 900, "height": 800}).page
+    names = page.locator("table:not(.matrix) tbody th .name")
+    cut = names.evaluate_all("all => all.filter(one => one.scrollWidth > one.clientWidth + 1)")
+    assert names.count() > len(HOSTILE) and cut == []
+    page.close()
+
+
 def test_a_crowded_page_is_small(crowded: Any) -> None:
     assert crowded[0].stat().st_size <= 2_000_000
 

@@ -68,7 +68,7 @@ def export(
         float | None, typer.Option(help="points a task may lose by --int8; default: 1")
     ] = None,
 ) -> None:
-    """Export one task (transformers, ONNX, peft adapter), or all tasks (ONNX).
+    """Export one task (transformers, ONNX, peft), or all (ONNX).
 
     Example: brodmann export runs/demo --to onnx (one task: --task sentiment)
     """
@@ -131,7 +131,7 @@ def calibrate(
     overrides: Overrides = None,
     as_json: Json = False,
 ) -> None:
-    """Fit how a trained run answers: probabilities, thresholds, sets, usual texts.
+    """Fit how a run answers: probabilities, thresholds, sets.
 
     `run` does this after the evaluation; models of `train` and `adapt` need it once.
 
@@ -200,6 +200,8 @@ def predict(
     request = request_of(reader, [task] if task else None, wishes, batch_size)
     columns = Columns(reader.specs, cells_of_tasks(reader, request), alone=alone)
     answers = Answers(reader, request, inputs, alone=alone, full=full)
+    if file is None and sys.stdin.isatty():  # nobody piped anything in
+        complain("type one text per line; end with Ctrl-D (Windows: Ctrl-Z)")
     if out is None:
         ascii_only = not _speaks_utf8(sys.stdout)
         write_answers(answers, columns, chosen, _tell, ascii_only=ascii_only)

@@ -202,7 +202,9 @@ def load_config(path: Path, changes: Changes | None = None) -> tuple[Config, Pat
             f"{path}: no such file; `brodmann init` writes one to start from"
         ) from None
     except IsADirectoryError:
-        raise InputError(f"{path}: is a folder without a run, expected a TOML file") from None
+        files = sorted(str(file) for file in path.glob("*.toml"))
+        near = f"; did you mean '{files[0]}'?" if len(files) == 1 else ""
+        raise InputError(f"{path}: is a folder without a run, expected a TOML file{near}") from None
     except ValueError as error:
         if path.name.lower().endswith(ENDINGS):
             raise InputError(
@@ -221,6 +223,8 @@ def load_config(path: Path, changes: Changes | None = None) -> tuple[Config, Pat
 def checked_config(values: dict[str, Any], source: str, beside: Path) -> tuple[Config, Path]:
     """Check settings; `source` names them in messages, and paths are relative to `beside`."""
     entries = values.get("tasks")
+    if isinstance(entries, dict):
+        raise InputError(f"{source}: [tasks] is a single table: write [[tasks]] before each task")
     for place, entry in enumerate(entries if isinstance(entries, list) else []):
         if isinstance(entry, dict):  # separately: inside a union its own error would be lost
             kind = checked(TaskDescription, entry, f"{source}: tasks[{place}]").kind

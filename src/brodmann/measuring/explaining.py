@@ -208,5 +208,6 @@ def explain_first(model: Any, tasks: Sequence[Task], split: str = "validation") 
         first = task.splits[split][0]
         pair = first.get("text_pair")
         explained = _explain_task(model, task.name, first["text"], pair, None)
-        found[task.name] = {**explained.to_dict(), "pair": pair, "truth": str(first["label"])}
+        truth = task.spec.label_list[first["label"]]  # tasks store the number of a label
+        found[task.name] = {**explained.to_dict(), "pair": pair, "truth": truth}
     return found

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 
 from brodmann.data.batches import Batch, evaluation_order, make_batch, without_padding
@@ -20,7 +21,7 @@ from brodmann.models.backbone.precision import autocast
 from brodmann.models.model_settings import EVALUATION_BATCH
 from brodmann.models.multitask import MultiTaskModel
 
-Progress = Callable[[int], None]  # called with the number of items just read
+Progress = Callable[[int], None]  # called with the number of examples just read
 
 
 @dataclass
@@ -133,6 +134,8 @@ def item_outputs(
     rank, world = share_of_processes()
     form = KINDS[model.spec(task).kind].HEAD
     found: dict[int, Array] = {}
+    first = np.zeros(encoded.items, dtype=bool)  # a long text is several items, but one example
+    first[np.unique(encoded.item_example, return_index=True)[1]] = True
     with evaluating(model):
         for number, items in enumerate(evaluation_order(encoded, batch_size)):
             if number % world != rank:
@@ -144,7 +147,7 @@ def item_outputs(
             for place, item in enumerate(items):
                 found[int(item)] = without_padding(values[place], form, encoded, int(item))
             if progress is not None:
-                progress(len(items))
+                progress(int(first[items].sum()))
     if world > 1:
         found = _everything(found, world)
     return [found[item] for item in range(encoded.items)]

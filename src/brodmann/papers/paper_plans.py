@@ -36,9 +36,11 @@ def recipes_named(name: str) -> list[Recipe]:
     except InputError:
         papers = [paper.lower() for paper in PAPERS]
         known = [*papers, *(recipe.name for recipe in recipes()), *index()]
-        raise InputError(
-            f"{name}: no such file, recipe or paper{did_you_mean(name, known)}"
-        ) from None
+        near = did_you_mean(name, known)
+        if "did you mean" not in near:  # all of them would fill a screen
+            near = "; `brodmann init` writes a file to start from, "
+            near += "`brodmann reproduce` lists the rest"
+        raise InputError(f"{name}: no such file, recipe or paper{near}") from None
 
 
 def _from_data(recipe: Recipe) -> bool:

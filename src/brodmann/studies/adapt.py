@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from brodmann.analysis.statistics import bootstrap_interval
+from brodmann.analysis.statistics import bootstrap_interval, never_empty, unseen_share
 from brodmann.config import AdaptSection, Config, load_config
 from brodmann.data.draws.shares import with_share
 from brodmann.data.kinds import outcomes, resampled_scores
@@ -231,12 +231,13 @@ def _before_and_after(start: Any, to: Path, tasks: list[Task], config: Config) -
     models = (start, trained_model(str(to), config.device))
     before, after = (_judged(model, tasks, config) for model in models)
     intervals = {}
+    frozen = config.adapt is not None and config.adapt.frozen  # nothing old moves, to the bit
     for task in tasks:
-        both = [
+        old, new = (
             outcomes(found[task.name].predictions, task.splits["validation"], task.spec)
             for found in (before, after)
-        ]
-        intervals[task.name] = list(change_interval(both[0], both[1], task.spec))
+        )
+        intervals[task.name] = [0.0, 0.0] if frozen else change_interval(old, new, task.spec)
     return {
         "metrics": {task.name: task.spec.metric for task in tasks},
         "before": _primary(before, tasks),
@@ -245,16 +246,14 @@ def _before_and_after(start: Any, to: Path, tasks: list[Task], config: Config) -
     }
 
 
-def change_interval(before: Array, after: Array, spec: TaskSpec) -> tuple[float, float]:
+def change_interval(before: Array, after: Array, spec: TaskSpec) -> list[float]:
     """Interval of after minus before, both scored on the same resamples of the examples."""
-    return bootstrap_interval(
-        lambda weights: (
-            resampled_scores(after, weights, spec) - resampled_scores(before, weights, spec)
-        ),
-        len(before),
-        resamples=RESAMPLES,
-        seed=0,
-    )
+
+    def change(weights: Array) -> Array:
+        return resampled_scores(after, weights, spec) - resampled_scores(before, weights, spec)
+
+    ends = bootstrap_interval(change, len(before), resamples=RESAMPLES, seed=0)
+    return never_empty(ends, unseen_share(len(before)))
 
 
 def _judged(model: Any, tasks: list[Task], config: Config) -> Any:

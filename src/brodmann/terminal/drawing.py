@@ -1,5 +1,6 @@
 """Draw results in a terminal: the blocks of `reporting` as characters."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ from rich.text import Text
 from brodmann.reporting import blocks
 from brodmann.results import HeadScores
 from brodmann.terminal.width import Bullet, Table
-from brodmann.text import NOTHING, percentage, plain
+from brodmann.text import NOTHING, percentage, places, plain
 
 WIDTH = 24  # letters of a bar or a line
 JOINS = 12  # at most this many merges of a tree are listed
@@ -105,6 +106,10 @@ def _lines(block: blocks.Lines) -> Drawn:
     if not values:
         return
     low, high = min(values), max(values)
+    largest = max(abs(low), abs(high))
+    digits = places(*values)
+    if 0 < largest < 1:  # small losses and rates keep three digits that count
+        digits = max(digits, 2 - math.floor(math.log10(largest)))
     table = _empty_table(show_header=False)
     for justify in ("left", "right", "left", "right"):
         table.add_column(justify="right" if justify == "right" else "left")
@@ -116,8 +121,9 @@ def _lines(block: blocks.Lines) -> Drawn:
             SPARKS[round((point[1] - low) / ((high - low) or 1) * (len(SPARKS) - 1))]
             for point in series[::step]
         )
-        table.add_row(escape(name), f"{series[0][1]:.3g}", sparks, f"{series[-1][1]:.3g}")
-    yield from _captioned(table, f"{block.caption} {block.y_title} over {block.x_title}.")
+        first, last = (plain(series[place][1], digits) for place in (0, -1))
+        table.add_row(escape(name), first, sparks, last)
+    yield from _captioned(table, f"{block.caption} Lines: {block.y_title} over {block.x_title}.")
 
 
 def _scatter(block: blocks.Scatter) -> Drawn:

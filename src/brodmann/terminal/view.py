@@ -160,7 +160,8 @@ class RunView:
             f"{counted(facts['threads'], 'thread')}"
             + (f", {facts['world']} processes" if facts["world"] > 1 else "")
             + (", sharded" if facts["sharded"] else "")
-            + f"; {counted(facts['epochs'], 'epoch')}, learning rate {rates(facts['rates'])}"
+            + (f"; {counted(facts['epochs'], 'epoch')}, " if facts["epochs"] is not None else "; ")
+            + f"learning rate {rates(facts['rates'])}"
             + f"; texts are read as {facts['pooling']}"
         )
         for name, task in facts["tasks"].items():

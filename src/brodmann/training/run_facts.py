@@ -38,7 +38,7 @@ def start_facts(loop: Any) -> dict[str, Any]:
         "precision": computed_in(loop.options.precision, loop.device),
         "threads": torch.get_num_threads(),
         "parameters": loop.parameters,
-        "epochs": loop.options.epochs,
+        "epochs": loop.options.epochs if loop.steps != loop.options.max_steps else None,
         "rates": loop.rates,
         "pooling": describe_pooling(loop.model.settings.pooling),
         "tasks": {

@@ -202,7 +202,8 @@ def test_too_few_rows_are_said() -> None:
         with pytest.raises(bm.InputError) as error:
             label = "mood" if "mood" in rows[0] else "label"
             bm.load_task("t", kind="classification", label=label, data=rows)
+        count = "1 example is" if len(rows) == 1 else "2 examples are"
         assert str(error.value) == (
-            f"task 't': {len(rows)} examples are too few to hold out a validation set: provide "
-            "more, or set a 'validation' file"
+            f"task 't': {count} too few to hold out a validation set: provide more, or set a "
+            "'validation' file"
         )

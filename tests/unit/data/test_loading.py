@@ -152,6 +152,10 @@ def test_wrong_descriptions_get_one_clear_line() -> None:
     assert problem(train=[*rows(), {"text": 3, "label": "c0"}]) == (
         "t.train row 41: task 't': text: expected a text, found 3"
     )
+    assert problem(train=rows(1)) == (
+        "task 't': 1 example is too few to hold out a validation set: "
+        "provide more, or set a 'validation' file"
+    )
     assert problem(train=rows(2)) == (
         "task 't': 2 examples are too few to hold out a validation set: "
         "provide more, or set a 'validation' file"

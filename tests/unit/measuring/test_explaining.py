@@ -90,3 +90,5 @@ def test_a_task_of_a_multitask_model(tasks_of_every_kind: list[Any]) -> None:
         bm.explain_heads(model, text, task=tagged.name)
     stored = explain_first(model, tasks_of_every_kind)
     assert stored[task.name]["text"] == text and len(stored[task.name]["attention"]) == 1
+    label = task.splits["validation"][0]["label"]
+    assert stored[task.name]["truth"] == task.spec.labels[label]  # comparable with the answer

@@ -190,6 +190,12 @@ def test_the_command(command: Command, tmp_path: Path) -> None:
     assert code == 0 and "hmnet_relevance" in out and "operations" in out
     code, _, err = command("plan", "hmnett")
     assert code == 2 and "no such file, recipe or paper; did you mean" in err
+    assert command("plan", "nowhere-at-all") == (
+        2,
+        "",
+        "brodmann: nowhere-at-all: no such file, recipe or paper; `brodmann init` writes a file "
+        "to start from, `brodmann reproduce` lists the rest\n",
+    )
     code, _, err = command("plan", "spec", "--speed", "-1")
     assert code == 2 and "above 0" in err
     code, _, err = command("plan", "spec", "--scale", "huge")

@@ -56,6 +56,26 @@ def test_every_kind_of_block_is_drawn_and_no_other() -> None:
     assert set(DRAW) == set(get_args(blocks.Block))
 
 
+@pytest.mark.parametrize(
+    ("values", "ends"),
+    [
+        ((16.666, 15.0), ("16.7", "15.0")),
+        ((1234.56, 20.0), ("1,234.6", "20.0")),
+        ((0.6931, 0.05), ("0.693", "0.050")),
+        ((0.00123, 0.0002), ("0.00123", "0.00020")),
+        ((120, 7), ("120", "7")),
+    ],
+)
+def test_the_ends_of_a_line_have_as_many_places(
+    values: tuple[float, float], ends: tuple[str, str]
+) -> None:
+    one = blocks.Lines({"a": list(enumerate(values))}, "steps", "score (%)", "A score.")
+    assert [line.split() for line in printed([one]).splitlines() if "█" in line] == [
+        ["a", ends[0], "█▁", ends[1]]
+    ]
+    assert printed([one]).rstrip().endswith("A score. Lines: score (%) over steps.")
+
+
 def test_d_has_its_interval_its_redraws_and_its_test(tmp_path: Path) -> None:
     result = a_result(tmp_path)
     result.redrawn = {"redraws": 5, "spread": {"mean": 0.031}, "kept": [0.9, 0.8]}

@@ -11,6 +11,7 @@ from brodmann.data.sources.table_rows import Split
 from brodmann.data.tasks import TEXT_COLUMNS, Example
 from brodmann.errors import InputError
 from brodmann.files import digest
+from brodmann.text import counted
 
 
 def divide(
@@ -62,7 +63,8 @@ def _divide_rows(split: Split, held: set[Any], task: str) -> tuple[Split, Split]
         texts = {tuple(str(one.get(column)) for column in TEXT_COLUMNS) for one in split.examples}
         alike = f" with {len(texts)} different texts" if len(texts) < len(split.rows) else ""
         raise InputError(
-            f"task '{task}': {len(split.rows)} examples{alike} are too few to hold out a "
+            f"task '{task}': {counted(len(split.rows), 'example')}{alike} "
+            f"{'is' if len(split.rows) == 1 else 'are'} too few to hold out a "
             "validation set: provide more, or set a 'validation' file"
         )
     return split.only(kept), split.only(out)

@@ -121,7 +121,7 @@ def _check_columns(table: Table, spec: TaskSpec) -> None:
             if single not in present:
                 raise InputError(
                     f"{table.source}: task '{spec.name}' needs the column '{single}' ({role}), "
-                    f"found {listed(sorted(present), MOST_SHOWN)}{_hint(single, present)}"
+                    f"found {listed(sorted(present), MOST_SHOWN)}{_hint(single, present, table)}"
                 )
 
 
@@ -155,7 +155,10 @@ def _missing(value: Any, spec: TaskSpec, *, in_spans: bool) -> bool:
     return blank and spec.kind not in ("span", "multilabel")
 
 
-def _hint(column: str, present: set[str]) -> str:
+def _hint(column: str, present: set[str], table: Table) -> str:
+    named = (row.get(name) == name for row in table.rows for name in present if name)
+    if table.counted == "line" and any(named):  # a label, say, stands below its own name
+        return "; does the first line hold values? It must name the columns"
     hint = did_you_mean(column, sorted(present))
     return hint if "did you mean" in hint else ""
 

@@ -1,5 +1,6 @@
 """The heads of one text per task: what each adds to the answer, and where the strongest looks."""
 
+import math
 from typing import Any
 
 from brodmann.reporting.blocks import Block, Matrix, Section, Words
@@ -31,15 +32,16 @@ def explained(task: str, found: dict[str, Any]) -> list[Block]:
     blocks: list[Block] = [
         Words(f"{task}: “{text}” → {found['answer']} ({percent(found['score'])} %, {right})"),
         Matrix(
-            [f"layer {number}" for number in range(len(gradients))],
-            [f"head {number}" for number in range(len(gradients[0]))],
+            [str(layer) for layer in range(len(gradients))],  # short: 12 heads fit a terminal
+            [str(head) for head in range(len(gradients[0]))],
             gradients,
-            f"{task}: what every head adds to the answer “{found['answer']}”.",
+            f"{task}: what every head adds to the answer “{found['answer']}”: one row per layer, "
+            "one column per head.",
             [[value / strongest for value in row] for row in gradients],
-            digits=2,
+            digits=max(2, 1 - math.floor(math.log10(strongest))),  # the strongest is never 0.00
             percent=False,
             numbered=False,
-            colours="one colour speaks for the answer, the other against it",
+            colours="One colour speaks for the answer, the other against it.",
         ),
     ]
     tokens = found["tokens"]
