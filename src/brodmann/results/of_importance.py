@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from brodmann.errors import InputError, did_you_mean
-from brodmann.files import Array, read_json, write_json
+from brodmann.files import Array, Document, read_json, write_json
 from brodmann.results.frames import need_pandas
 from brodmann.results.inline import heat_maps
 
@@ -47,7 +47,7 @@ class HeadScores:
 
     tasks: tuple[str, ...]
     values: Array
-    settings: dict[str, Any] = field(default_factory=dict)  # how they were measured
+    settings: Document = field(default_factory=dict)  # how they were measured
     removed: tuple[Head, ...] = ()  # heads the model no longer has: never chosen
     # Sums over fixed parts of the examples, (task, part, layer, head), and the weight of each part,
     # (task, part): with them, heads can be chosen again as if other examples had been drawn.
