@@ -1,7 +1,9 @@
 """Every Python example in README and docs runs, and every path they name is there."""
 
+import ast
 import re
 import runpy
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -27,11 +29,8 @@ def test_links_and_named_files_are_there(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     for link in re.findall(r"\]\(([^)#:]+)\)", text):
         assert (page.parent / link).exists(), link
-    for name in re.findall(
-        r"`((?:cli|papers|terminal|studies|pipeline|config|training|reporting|measuring|models"
-        r"|analysis|data)/[a-z_/]+\.(?:py|toml|html))`",
-        text,
-    ):
+    rooms = "|".join(path.parent.name for path in (ROOT / "src" / "brodmann").glob("*/__init__.py"))
+    for name in re.findall(rf"`((?:{rooms})/[a-z_/]+\.(?:py|toml|html))`", text):
         assert (ROOT / "src" / "brodmann" / name).exists(), name
     for name in re.findall(
         r"`?((?:tests|benchmarks|examples)/[a-z_/]+\.(?:py|jsonl|json|toml))", text
@@ -56,18 +55,57 @@ def test_contributing_names_only_what_exists() -> None:
 
 
 def test_contributing_lists_the_modules_that_compare_kinds() -> None:
-    from brodmann.data.kinds import KINDS
-
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    words = "|".join(KINDS)
-    compares = re.compile(rf'\bkind (?:[!=]=|(?:not )?in) \(?"(?:{words})"')
+    begin = text.index("Some modules outside the contract compare kinds")
+    listed = re.findall(r"`([\w/]+\.py)`", text[begin : text.index("\n3. ", begin)])
     root = ROOT / "src" / "brodmann"
-    found = [
+    found = {
         path.relative_to(root).as_posix()
         for path in root.rglob("*.py")
-        if compares.search(path.read_text(encoding="utf-8"))
+        if compares_kinds(path.read_text(encoding="utf-8"))
+    }
+    assert sorted(listed) == sorted(found)
+
+
+def compares_kinds(source: str) -> bool:
+    """Whether `kind`, or the `kind` of something, is compared with the name of a kind."""
+    from brodmann.data.kinds import KINDS
+
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Compare):
+            parts = [part for side in (node.left, *node.comparators) for part in ast.walk(side)]
+            named = any(isinstance(part, ast.Constant) and part.value in KINDS for part in parts)
+            kinds = {getattr(part, "id", getattr(part, "attr", "")) for part in parts}
+            if named and "kind" in kinds:
+                return True
+    return False
+
+
+def test_addresses_and_versions_agree() -> None:
+    """Of the repository, in every file that names it; and the version in the citation."""
+    import brodmann
+
+    home = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]["Homepage"]
+    files = [
+        *ROOT.glob("*.*"),
+        *(ROOT / ".github").rglob("*.*"),
+        *(ROOT / "docs").glob("*.md"),
+        *(ROOT / "src").rglob("*.py"),
+        *(ROOT / "src").rglob("*.html"),
     ]
-    assert [path for path in found if f"`{path}`" not in text] == []
+    named = {
+        address
+        for file in files
+        if file.suffix in (".md", ".toml", ".yml", ".cff", ".py", ".html")
+        for address in re.findall(
+            r"https://(?:www\.)?github\.com/[\w-]*brodmann[\w-]*/[\w-]+", file.read_text()
+        )
+    }
+    assert named == {home}
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\nrepository-code: {home}\n" in citation
+    assert f"\nversion: {brodmann.__version__}\n" in citation
+    assert f"\nrepo_url: {home}\n" in (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
 
 
 def test_configurations_in_the_documents_and_examples_are_valid(tmp_path: Path) -> None:
