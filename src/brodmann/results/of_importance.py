@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from numbers import Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from brodmann.results.inline import heat_maps
 if TYPE_CHECKING:
     import pandas
 
+Normalization = Literal["none", "layer"]
 Head = tuple[int, int]  # (layer, head), counted from 0
 USUAL_ALPHA = 0.3  # default share of the heads to choose, remove or show
 SHOWN = 5  # heads per task in a printed line
@@ -152,7 +153,7 @@ class HeadScores:
         if how == "none":
             return self
         if how != "layer":
-            hint = did_you_mean(how, ["none", "layer"])
+            hint = did_you_mean(how, get_args(Normalization))
             raise InputError(f"unknown normalisation '{how}'{hint}")
         norms = np.linalg.norm(self.values, axis=2, keepdims=True)
         values = self.values / np.where(norms > 0, norms, 1)

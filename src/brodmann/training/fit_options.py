@@ -6,7 +6,7 @@ from typing import Literal, TypedDict
 from brodmann.models.model_settings import Precision
 from brodmann.training.events import Report
 from brodmann.training.method_settings import IAT
-from brodmann.training.settings import Aggregation, Schedule
+from brodmann.training.settings import Aggregation, Kept, Optimizer, Schedule
 
 
 class PhaseOptions(TypedDict, total=False):
@@ -18,7 +18,7 @@ class PhaseOptions(TypedDict, total=False):
     learning_rate: Literal["auto"] | float
     rates: Mapping[str, float]
     weight_decay: float
-    optimizer: Literal["adamw", "sgd"] | None
+    optimizer: Optimizer | None
     momentum: float | None
     warmup: float
     schedule: Schedule
@@ -35,7 +35,7 @@ class PhaseOptions(TypedDict, total=False):
     evaluate_every: int | None
     evaluation_batch_size: int
     early_stopping: int | None
-    keep: Literal["best", "last"]
+    keep: Kept
     checkpoint_every: int | None
     checkpoints: int
     specialize: IAT | None

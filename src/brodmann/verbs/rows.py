@@ -218,7 +218,7 @@ def _plain(value: Any) -> str | float | int | bool | None:
     return value if isinstance(value, str | float | int | bool | None) else str(value)
 
 
-def rows_of_calibration(found: Mapping[str, Mapping[str, Any]]) -> list[Row]:
+def rows_of_calibration(found: Mapping[str, Document]) -> list[Row]:
     """One row per task; shares of texts refused are means over the other tasks."""
     rows: list[Row] = []
     for task, entry in found.items():
