@@ -5,6 +5,7 @@ import re
 import runpy
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -143,3 +144,35 @@ def test_the_catalogue_page_lists_every_dataset() -> None:
     assert listed == [(entry.name, entry.kind) for entry in public]
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert f"lists all {len(public)} with their metrics" in readme
+
+
+@pytest.mark.slow
+def test_the_trainers_lines_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The block that `coming_from.md` compares with, on a small model in place of BERT."""
+    import dataclasses
+
+    import datasets
+    import transformers
+
+    import brodmann as bm
+
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs" / "coming_from.md").read_text(encoding="utf-8")
+    first = re.search(r"```python\n(.*?)```", page, re.DOTALL)
+    lines = re.search(r"## The transformers Trainer.*?```text\n(.*?)```(.*?)\n## ", page, re.DOTALL)
+    assert first is not None and lines is not None
+    names: dict[str, Any] = {}
+    exec(first[1], names)
+    bm.export(names["model"], "topic", out="bert-base-uncased")
+    assert transformers.pipeline("text-classification", "bert-base-uncased")("a goal")
+    names |= {name: getattr(transformers, name) for name in re.findall(r"\b[A-Z]\w+", lines[1])
+              if hasattr(transformers, name)}  # fmt: skip
+    names["Dataset"] = datasets.Dataset
+    names["tokenizer"] = transformers.AutoTokenizer.from_pretrained("bert-base-uncased")
+    names["accuracy"] = lambda found: {"accuracy": (found[0].argmax(-1) == found[1]).mean()}
+    exec(lines[1], names)
+    assert names["model"].num_labels == 2
+    fields = {field.name for field in dataclasses.fields(transformers.TrainingArguments)}
+    named = re.findall(r"^\| (`[a-z].*?) \|", lines[2], re.MULTILINE)
+    options = {word for cell in named for word in re.findall(r"`([a-z]\w+_\w+)`", cell)}
+    assert options and options - {"resume_from_checkpoint"} <= fields
