@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 
 import brodmann as bm
+from brodmann.data.answer_types import Answer, Entity
+from brodmann.data.kinds import KINDS
 from brodmann.files import Array
 
 SCRIPT = """
@@ -248,3 +250,20 @@ def _parts(value: Any) -> list[object]:
     if typing.is_typeddict(value):
         inner += typing.get_type_hints(value).values()
     return [value, *(part for one in inner for part in _parts(one))]
+
+
+def test_the_type_of_answers_has_every_key_that_answers_have(
+    tasks_of_every_kind: list[bm.Task],
+) -> None:
+    model = bm.MultiTaskModel.from_pretrained("builtin:tiny", tasks_of_every_kind)
+    found: set[str] = set()
+    for task in tasks_of_every_kind:
+        kind = KINDS[task.spec.kind]
+        row = kind.as_row(task.splits["train"][0], task.spec)
+        asked = {task.spec.columns[role]: row[role] for role in row if role in task.spec.columns}
+        (answer,) = model.predict(task.name, [asked])
+        found |= set(answer)
+        for entity in answer.get("entities", ()):
+            assert set(entity) <= set(Entity.__annotations__)
+    calibrated = {"set", "interval", "in_domain", "abstained"}
+    assert found == set(Answer.__annotations__) - calibrated
