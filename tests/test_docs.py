@@ -1,10 +1,13 @@
 """Every Python example in README, docs and docstrings is true, and all that they name exists."""
 
+import ast
 import doctest
 import importlib
 import re
 import runpy
+import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,11 +47,8 @@ def test_links_and_named_files_are_there(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     for link in re.findall(r"\]\(([^)#:]+)\)", text):
         assert (page.parent / link).exists(), link
-    for name in re.findall(
-        r"`((?:cli|papers|terminal|studies|pipeline|config|training|reporting|measuring|models"
-        r"|analysis|data)/[a-z_/]+\.(?:py|toml|html))`",
-        text,
-    ):
+    rooms = "|".join(path.parent.name for path in (ROOT / "src" / "brodmann").glob("*/__init__.py"))
+    for name in re.findall(rf"`((?:{rooms})/[a-z_/]+\.(?:py|toml|html))`", text):
         assert (ROOT / "src" / "brodmann" / name).exists(), name
     for name in re.findall(
         r"`?((?:tests|benchmarks|examples)/[a-z_/]+\.(?:py|jsonl|json|toml))", text
@@ -117,18 +117,57 @@ def test_contributing_names_only_what_exists() -> None:
 
 
 def test_contributing_lists_the_modules_that_compare_kinds() -> None:
-    from brodmann.data.kinds import KINDS
-
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    words = "|".join(KINDS)
-    compares = re.compile(rf'\bkind (?:[!=]=|(?:not )?in) \(?"(?:{words})"')
+    begin = text.index("Some modules outside the contract compare kinds")
+    listed = re.findall(r"`([\w/]+\.py)`", text[begin : text.index("\n3. ", begin)])
     root = ROOT / "src" / "brodmann"
-    found = [
+    found = {
         path.relative_to(root).as_posix()
         for path in root.rglob("*.py")
-        if compares.search(path.read_text(encoding="utf-8"))
+        if compares_kinds(path.read_text(encoding="utf-8"))
+    }
+    assert sorted(listed) == sorted(found)
+
+
+def compares_kinds(source: str) -> bool:
+    """Whether `kind`, or the `kind` of something, is compared with the name of a kind."""
+    from brodmann.data.kinds import KINDS
+
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Compare):
+            parts = [part for side in (node.left, *node.comparators) for part in ast.walk(side)]
+            named = any(isinstance(part, ast.Constant) and part.value in KINDS for part in parts)
+            kinds = {getattr(part, "id", getattr(part, "attr", "")) for part in parts}
+            if named and "kind" in kinds:
+                return True
+    return False
+
+
+def test_addresses_and_versions_agree() -> None:
+    """Of the repository, in every file that names it; and the version in the citation."""
+    import brodmann
+
+    home = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]["Homepage"]
+    files = [
+        *ROOT.glob("*.*"),
+        *(ROOT / ".github").rglob("*.*"),
+        *(ROOT / "docs").glob("*.md"),
+        *(ROOT / "src").rglob("*.py"),
+        *(ROOT / "src").rglob("*.html"),
     ]
-    assert [path for path in found if f"`{path}`" not in text] == []
+    named = {
+        address
+        for file in files
+        if file.suffix in (".md", ".toml", ".yml", ".cff", ".py", ".html")
+        for address in re.findall(
+            r"https://(?:www\.)?github\.com/[\w-]*brodmann[\w-]*/[\w-]+", file.read_text()
+        )
+    }
+    assert named == {home}
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\nrepository-code: {home}\n" in citation
+    assert f"\nversion: {brodmann.__version__}\n" in citation
+    assert f"\nrepo_url: {home}\n" in (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
 
 
 def test_configurations_in_the_documents_and_examples_are_valid(tmp_path: Path) -> None:
@@ -166,3 +205,35 @@ def test_the_catalogue_page_lists_every_dataset() -> None:
     assert listed == [(entry.name, entry.kind) for entry in public]
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert f"lists all {len(public)} with their metrics" in readme
+
+
+@pytest.mark.slow
+def test_the_trainers_lines_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The block that `coming_from.md` compares with, on a small model in place of BERT."""
+    import dataclasses
+
+    import datasets
+    import transformers
+
+    import brodmann as bm
+
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs" / "coming_from.md").read_text(encoding="utf-8")
+    first = re.search(r"```python\n(.*?)```", page, re.DOTALL)
+    lines = re.search(r"## The transformers Trainer.*?```text\n(.*?)```(.*?)\n## ", page, re.DOTALL)
+    assert first is not None and lines is not None
+    names: dict[str, Any] = {}
+    exec(first[1], names)
+    bm.export(names["model"], "topic", out="bert-base-uncased")
+    assert transformers.pipeline("text-classification", "bert-base-uncased")("a goal")
+    names |= {name: getattr(transformers, name) for name in re.findall(r"\b[A-Z]\w+", lines[1])
+              if hasattr(transformers, name)}  # fmt: skip
+    names["Dataset"] = datasets.Dataset
+    names["tokenizer"] = transformers.AutoTokenizer.from_pretrained("bert-base-uncased")
+    names["accuracy"] = lambda found: {"accuracy": (found[0].argmax(-1) == found[1]).mean()}
+    exec(lines[1], names)
+    assert names["model"].num_labels == 2
+    fields = {field.name for field in dataclasses.fields(transformers.TrainingArguments)}
+    named = re.findall(r"^\| (`[a-z].*?) \|", lines[2], re.MULTILINE)
+    options = {word for cell in named for word in re.findall(r"`([a-z]\w+_\w+)`", cell)}
+    assert options and options - {"resume_from_checkpoint"} <= fields

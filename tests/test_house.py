@@ -114,3 +114,40 @@ def test_no_dict_names_a_module_of_a_room_above() -> None:
                 if named and height.get(named[1], height[room]) > height[room]:
                     found.append(f"{path.name}:{node.lineno} {node.value}")
     assert found == []
+
+
+def test_nothing_asks_an_encoder_what_it_has() -> None:
+    """Their protocol says what they have; what differs is a capability of the architecture."""
+    asked = []
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                of = ast.unparse(node.args[0]) if node.args else ""
+                if node.func.id in ("hasattr", "getattr") and of.endswith("encoder"):
+                    asked.append(f"{path.name}:{node.lineno}: {ast.unparse(node)}")
+    assert asked == []
+
+
+def test_a_vocabulary_is_listed_once() -> None:
+    """A choice of words is one `Literal`; what needs them as values takes `get_args` of it."""
+    places: dict[frozenset[object], list[str]] = {}
+    literals = set()
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            literal = isinstance(node, ast.Subscript) and ast.unparse(node.value) == "Literal"
+            listed = node.slice if isinstance(node, ast.Subscript) and literal else node
+            if isinstance(listed, ast.Tuple | ast.List | ast.Set):
+                words = [one.value for one in listed.elts if isinstance(one, ast.Constant)]
+                if len(words) == len(listed.elts) > 1 and all(isinstance(w, str) for w in words):
+                    place = f"{path.relative_to(SOURCE)}:{listed.lineno}"
+                    places.setdefault(frozenset(words), []).append(place)
+                    literals |= {frozenset(words)} if literal else set()
+    twice = {tuple(sorted(map(str, words))): sorted(set(places[words])) for words in literals}
+    assert {words: found for words, found in twice.items() if len(found) > 1} == {}
+
+
+def test_unit_tests_mirror_the_rooms() -> None:
+    """Commands are tested as a user calls them, in `tests/integration`."""
+    rooms = {path.parent.name for path in SOURCE.glob("*/__init__.py")}
+    tested = {path.parent.name for path in (ROOT / "tests" / "unit").glob("*/test_*.py")}
+    assert rooms - tested == {"cli"} and tested <= rooms

@@ -14,7 +14,7 @@ import time
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from brodmann.errors import FolderBusyError, InputError, disk_error
 
 Array = NDArray[Any]
+Document: TypeAlias = dict[str, Any]  # what JSON holds: who reads it knows its keys
 
 SCHEMA_VERSION = 1
 LOCK = ".lock"

@@ -222,6 +222,24 @@ def hostile_mistakes() -> dict[str, Any]:
     return mistakes_of(predictions, examples, spec)
 
 
+def test_one_task_gets_its_importance_and_no_owners(browser: Any, tmp_path: Path) -> None:
+    scores, _ = write_run(tmp_path / "one", TASKS[:1])
+    found = Opened(browser, report_on([tmp_path / "one"], silent))
+    page = found.page
+    marks = page.locator("#joined .frame.top").evaluate_all("all => all.map(e => e.dataset.head)")
+    heads = scores.shape[1]
+    assert {divmod(int(mark), heads) for mark in marks} == set(scores.top(0.3))
+    assert page.locator("#joined .heat").count() == scores.heads
+    assert page.locator("#joined .cell, #owners *, #maps *").count() == 0
+    page.locator('#joined [data-head="1"]').hover()
+    text = page.locator("#atlas").inner_text()
+    for word in ("owns", "belongs", "nobody", "Overlap", "tasks", "D was"):
+        assert word not in text, word
+    assert "The stronger the colour, the more important the head" in text
+    assert "in the top 30 %" in text
+    assert found.trouble == []
+
+
 @pytest.fixture(scope="module")
 def crowded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, float]:
     """24 tasks with hostile names, 24 layers × 16 heads, and mistakes of every task."""

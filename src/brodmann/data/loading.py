@@ -16,7 +16,7 @@ Division comes before settling: labels and the scale of values are found in the 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from brodmann.data import catalogue
 from brodmann.data.draws.division import divide
@@ -31,12 +31,13 @@ from brodmann.data.sources.store import TableStore
 from brodmann.data.sources.table import Tables
 from brodmann.data.sources.table_rows import check_rows
 from brodmann.data.suspicions import check_learnable, suspicions
+from brodmann.data.task_options import TaskOptions
 from brodmann.data.tasks import Task
 from brodmann.errors import InputError
 
 
 def load_tasks(
-    tasks: Sequence[str | Mapping[str, Any] | Task],
+    tasks: Sequence[str | Mapping[str, object] | Task],
     *,
     base: str | Path = ".",
     seed: int = 0,
@@ -52,7 +53,9 @@ def load_tasks(
     return load_list(tasks, where, lambda entry, label: load_entry(entry, label, reading))
 
 
-def load_task(name: str, *, base: str | Path = ".", seed: int = 0, **description: Any) -> Task:
+def load_task(
+    name: str, *, base: str | Path = ".", seed: int = 0, **description: Unpack[TaskOptions]
+) -> Task:
     """Load one task from keyword arguments.
 
     `train`, `validation`, `test` and `data` take paths, lists of dicts, dicts of lists or

@@ -45,14 +45,16 @@ class Settings(Section):
 
     model_config = ConfigDict(frozen=True)
 
-    def __init__(self, /, **values: Any) -> None:
-        try:
-            super().__init__(**values)
-        except ValidationError as error:
-            raise InputError(explain(error, type(self), type(self).__name__)) from None
+    if not typing.TYPE_CHECKING:  # type checkers derive the keywords from the fields
 
-    # Inside another section, pydantic validates in place, so that a message has the whole path.
-    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
+        def __init__(self, /, **values: Any) -> None:
+            try:
+                super().__init__(**values)
+            except ValidationError as error:
+                raise InputError(explain(error, type(self), type(self).__name__)) from None
+
+        # Inside another section, pydantic validates in place, so that a message has the whole path.
+        __init__.__pydantic_base_init__ = True
 
     @model_validator(mode="before")
     @classmethod

@@ -6,12 +6,12 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 from brodmann.errors import InputError, did_you_mean
-from brodmann.files import digest
+from brodmann.files import Document, digest
 
-Example = dict[str, Any]
+Example: TypeAlias = dict[str, Any]  # one row: texts, numbers or lists by role, as its kind reads
 LONGEST_NUMBER = 100  # digits; longer ones are names
 TEXT_COLUMNS = ("text", "text_pair", "question", "context", "tokens", "choices")  # a model reads
 
@@ -66,15 +66,15 @@ class TaskSpec:
     def output_head(self) -> str:
         return self.head or self.name
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Document:
         values = asdict(self)
         if not self.head:  # keeps the fingerprints of earlier versions
             del values["head"]
         return values
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> "TaskSpec":
-        kept = dict(values)
+    def from_dict(cls, values: Mapping[str, object]) -> "TaskSpec":
+        kept: Document = dict(values)
         for name in ("labels", "class_weights", "metrics"):
             if kept.get(name) is not None:
                 kept[name] = tuple(kept[name])

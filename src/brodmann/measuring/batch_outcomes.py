@@ -1,6 +1,6 @@
 """Outcomes of any transformers model on batches of its user, scored row by row."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from brodmann.files import Array
 from brodmann.measuring.head_outcomes import HeadOutcomes, Progress
 from brodmann.results import Head
 
-RowScores = Callable[[Any, Any], Any]  # outputs, batch → one number per row
+RowScores = Callable[..., torch.Tensor | Array]  # outputs, batch → one number per row
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class BatchTask:
     batches: list[Any]
 
 
-def batch_tasks(tasks: Mapping[str, Any]) -> list[BatchTask]:
+def batch_tasks(tasks: Mapping[str, Iterable[Any]]) -> list[BatchTask]:
     return [BatchTask(name, list(batches)) for name, batches in tasks.items()]
 
 

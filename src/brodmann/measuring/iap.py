@@ -12,7 +12,7 @@ Departures: the published code keeps one head per layer in its random draws only
 the same rule as the ranking, or the baseline would not be fair.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +41,7 @@ USUAL = DissociationSettings()
 
 def dissociation(
     model: "nn.Module",
-    tasks: Sequence[Task] | Mapping[str, Any],
+    tasks: Sequence[Task] | Mapping[str, Iterable[object]],
     scores: HeadScores,
     *,
     score: RowScores | None = None,

@@ -30,7 +30,7 @@ from brodmann.measuring.measuring_settings import ImportanceSettings
 from brodmann.results import Head, HeadScores, share_of
 
 if TYPE_CHECKING:
-    from torch import nn
+    from torch import Tensor, nn
     from transformers import PreTrainedTokenizerBase
 
 USUAL = ImportanceSettings()
@@ -40,7 +40,7 @@ Progress = Callable[[int], None]
 
 def head_importance(
     model: "nn.Module",
-    tasks: Sequence[Task] | Sequence[Mapping[str, Any]] | Mapping[str, Any] | Iterable[Any],
+    tasks: Sequence[Task] | Mapping[str, Iterable[object]] | Iterable[object],
     *,
     tokenizer: "PreTrainedTokenizerBase | None" = None,
     text: str = "text",
@@ -53,7 +53,7 @@ def head_importance(
     normalize: str = USUAL.normalize,
     step: float = STEP,
     alpha: float = 1.0,
-    loss: Callable[[Any, Any], Any] | None = None,
+    loss: "Callable[..., Tensor] | None" = None,
     seed: int = 0,
     batch_size: int = USUAL.batch_size,
     precision: str = "float32",

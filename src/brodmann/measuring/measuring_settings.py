@@ -10,7 +10,7 @@ from pydantic import Field, field_validator
 
 from brodmann.data.schema import PositiveInt, PositiveShare, Settings
 from brodmann.models.model_settings import Granularity
-from brodmann.results import USUAL_ALPHA
+from brodmann.results import USUAL_ALPHA, Normalization
 
 Estimator = Literal["gradient", "leave_one_out", "integrated_gradients", "iterative"]
 Draws = Annotated[int, Field(ge=0, le=10_000)]  # each reads every example once more
@@ -27,7 +27,7 @@ class ImportanceSettings(Settings):
     granularity: Granularity = Field(
         default="example", description="where the absolute value of the gradient is taken"
     )
-    normalize: Literal["none", "layer"] = Field(
+    normalize: Normalization = Field(
         default="none", description="layer: scale the scores of every layer to norm 1"
     )
     batch_size: PositiveInt = Field(default=32, description="examples per batch")

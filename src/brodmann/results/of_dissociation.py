@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from brodmann.errors import InputError
-from brodmann.files import read_json, write_json
+from brodmann.files import Document, read_json, write_json
 from brodmann.results.frames import need_pandas
 from brodmann.results.inline import table
 from brodmann.results.of_importance import Head, HeadScores
@@ -50,17 +50,17 @@ class Dissociation:
     verdicts: list[list[str]]  # per pair, by the paper's rule, regardless of the intervals
     # level, over (what was drawn again), per_task, mean, pairwise and pairs: [low, high] or None;
     # examples_only: the same over validation examples alone, where importance was redrawn, too
-    intervals: dict[str, Any]
+    intervals: Document
     p_values: list[float | None]  # a task's own heads against random ones
     overlap: list[list[float]]
     heads_per_layer: list[list[int]]  # [task][layer]
     layer_spread: list[float]  # standard deviation over tasks, per layer
     undefined: dict[str, str]  # task → why it has no D
     undertrained: dict[str, str]  # task → why its D means little
-    curve: list[dict[str, Any]]  # the same for other shares
-    settings: dict[str, Any]
-    redrawn: dict[str, Any] | None = None  # D with heads chosen by redrawn importance examples
-    null: dict[str, Any] | None = None  # D with heads dealt to the tasks at random, and its p
+    curve: list[Document]  # the same for other shares
+    settings: Document
+    redrawn: Document | None = None  # D with heads chosen by redrawn importance examples
+    null: Document | None = None  # D with heads dealt to the tasks at random, and its p
 
     def check_shape(self) -> None:
         """Raise ValueError unless every list has one entry per task."""
@@ -83,7 +83,7 @@ class Dissociation:
         by = self.settings.get("importance")
         return by is None or by == json.loads(json.dumps(scores.settings))
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> Document:
         """The numbers that a table of several runs needs, without the heads themselves."""
         left_out = ("heads", "curve", "settings")
         short = {name: value for name, value in asdict(self).items() if name not in left_out}

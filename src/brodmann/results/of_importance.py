@@ -4,18 +4,19 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from numbers import Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
 from brodmann.errors import InputError, did_you_mean
-from brodmann.files import Array, read_json, write_json
+from brodmann.files import Array, Document, read_json, write_json
 from brodmann.results.frames import need_pandas
 from brodmann.results.inline import heat_maps
 
 if TYPE_CHECKING:
     import pandas
 
+Normalization = Literal["none", "layer"]
 Head = tuple[int, int]  # (layer, head), counted from 0
 USUAL_ALPHA = 0.3  # default share of the heads to choose, remove or show
 SHOWN = 5  # heads per task in a printed line
@@ -47,7 +48,7 @@ class HeadScores:
 
     tasks: tuple[str, ...]
     values: Array
-    settings: dict[str, Any] = field(default_factory=dict)  # how they were measured
+    settings: Document = field(default_factory=dict)  # how they were measured
     removed: tuple[Head, ...] = ()  # heads the model no longer has: never chosen
     # Sums over fixed parts of the examples, (task, part, layer, head), and the weight of each part,
     # (task, part): with them, heads can be chosen again as if other examples had been drawn.
@@ -152,7 +153,7 @@ class HeadScores:
         if how == "none":
             return self
         if how != "layer":
-            hint = did_you_mean(how, ["none", "layer"])
+            hint = did_you_mean(how, get_args(Normalization))
             raise InputError(f"unknown normalisation '{how}'{hint}")
         norms = np.linalg.norm(self.values, axis=2, keepdims=True)
         values = self.values / np.where(norms > 0, norms, 1)

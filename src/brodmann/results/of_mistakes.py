@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from brodmann.errors import InputError, did_you_mean
-from brodmann.files import read_json, write_json
+from brodmann.files import Document, read_json, write_json
 from brodmann.results.frames import need_pandas
 from brodmann.results.inline import table
 from brodmann.text import NOTHING, counted, percent
@@ -51,7 +51,7 @@ class Mistakes:
     A row is the place of an example in its split, counted from 0.
     """
 
-    tasks: dict[str, dict[str, Any]]
+    tasks: dict[str, Document]
 
     def without_texts(self) -> "Mistakes":
         """The same with rows, labels and numbers alone."""
@@ -64,7 +64,7 @@ class Mistakes:
         }
         return Mistakes(bare)
 
-    def rows(self, part: Part = "mistakes") -> list[dict[str, Any]]:
+    def rows(self, part: Part = "mistakes") -> list[Document]:
         """One dict per listed example, label or confusion of all tasks."""
         if part not in get_args(Part):
             raise InputError(f"mistakes: no part '{part}'{did_you_mean(part, get_args(Part))}")

@@ -28,7 +28,7 @@ from brodmann.training import processes
 from brodmann.training.batching import BatchSource
 from brodmann.training.checkpoints.checkpoint import random_state
 from brodmann.training.checkpoints.keeper import Keeper
-from brodmann.training.checkpoints.progress import Progress
+from brodmann.training.checkpoints.progress import Progress, Scored
 from brodmann.training.events import Report, silent
 from brodmann.training.losses import Losses, diverged, not_finite, task_losses
 from brodmann.training.methods import Method, Setup, make_methods
@@ -325,7 +325,7 @@ class Loop:
             else:
                 state.without_gain += 1
         scores = {name: result.scores for name, result in results.items()}
-        entry = {"step": state.step, "mean": mean, "scores": scores}
+        entry: Scored = {"step": state.step, "mean": mean, "scores": scores}
         state.evaluations.append(entry)
         keeper.log({"evaluation": True, **entry})
         primary = {n: s[self.model.spec(n).metric] for n, s in scores.items()}

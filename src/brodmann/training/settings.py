@@ -18,6 +18,8 @@ from brodmann.training.method_settings import IAT
 Aggregation = Literal["upgrad", "pcgrad", "cagrad", "mgda"]
 AGGREGATIONS: tuple[str, ...] = get_args(Aggregation)
 Schedule = Literal["linear", "cosine", "constant"]
+Optimizer = Literal["adamw", "sgd"]
+Kept = Literal["best", "last"]
 
 # These do not affect the weights after a step.
 UNSEEN_BY_STEPS = {"log_entropy", "gradient_checkpointing", "checkpoint_every", "checkpoints"}
@@ -43,7 +45,7 @@ class TrainingSettings(Settings):
     weight_decay: Annotated[float, Field(ge=0)] = Field(
         default=0.0, description="weight decay; biases and norms are exempt"
     )
-    optimizer: Literal["adamw", "sgd"] | None = Field(default=None, description="default: adamw")
+    optimizer: Optimizer | None = Field(default=None, description="default: adamw")
     momentum: Annotated[float, Field(ge=0, lt=1)] | None = Field(
         default=None, description="momentum of sgd; default: 0.9"
     )
@@ -89,9 +91,7 @@ class TrainingSettings(Settings):
     early_stopping: PositiveInt | None = Field(
         default=None, description="stop after this many evaluations without a new best"
     )
-    keep: Literal["best", "last"] = Field(
-        default="best", description="the weights to keep at the end of training"
-    )
+    keep: Kept = Field(default="best", description="the weights to keep at the end of training")
     checkpoint_every: PositiveInt | None = Field(
         default=None, description="steps between checkpoints, in addition to those at evaluations"
     )

@@ -50,7 +50,8 @@ def place_of(tracker: str, folder: Path, run: str) -> Place:
         variables = ("WANDB_DIR", "WANDB_CACHE_DIR", "WANDB_CONFIG_DIR", "WANDB_DATA_DIR")
         return Place(
             {"WANDB_MODE": "offline", "WANDB_SILENT": "true", **dict.fromkeys(variables, inside)},
-            {"name": run, "resume": "allow"},
+            # W&B reads the variables once per process; a second run needs its own folder.
+            {"name": run, "resume": "allow", "dir": os.environ.get("WANDB_DIR", inside)},
             lambda one: str(one.id),
             "id",
         )

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from brodmann.config import Changes, Config, apply_changes, checked_config, load_config
 from brodmann.errors import InputError
+from brodmann.files import Document
 from brodmann.verbs.live_rows import describe_task, with_rows_on_disk
 
 Asked: TypeAlias = str | os.PathLike[str] | Mapping[str, object] | Config
@@ -39,7 +40,7 @@ def settle(asked: Asked, changes: Changes | None = None) -> tuple[Config, Path]:
     return load_config(Path(asked), changes)
 
 
-def _copied(asked: Mapping[str, Any]) -> dict[str, Any]:
+def _copied(asked: Mapping[str, Any]) -> Document:
     """A copy that may be changed; rows in memory are not copied."""
     values = {key: copy.deepcopy(value) for key, value in asked.items() if key != "tasks"}
     if "tasks" in asked:

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from brodmann.files import Document
 from brodmann.training.events import Event, Report
 from brodmann.training.methods import Method
 
@@ -58,7 +59,7 @@ class Calls(Method):
         self.callbacks, self.report = callbacks, report
         self.current = TrainingState(model)
 
-    def __call__(self, event: Event, facts: dict[str, Any], /) -> None:
+    def __call__(self, event: Event, facts: Document, /) -> None:
         self.report(event, facts)
         state = self.current
         if event == "start":

@@ -4,12 +4,12 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from brodmann.data.encoding import Encoded
 from brodmann.data.tasks import Task
 from brodmann.errors import InputError
-from brodmann.files import read_log
+from brodmann.files import Document, read_log
 from brodmann.models.multitask import MultiTaskModel
 from brodmann.reporting.blocks import Lines, Section
 from brodmann.reporting.html import frame
@@ -18,9 +18,9 @@ from brodmann.terminal.watched import watched
 from brodmann.training import fit as trainer
 from brodmann.training.checkpoints.progress import Progress
 from brodmann.training.events import Event, Report
+from brodmann.training.fit_options import FitOptions
 from brodmann.training.methods import Method
 from brodmann.verbs.callbacks import Callback, Calls
-from brodmann.verbs.fit_options import FitOptions
 from brodmann.verbs.rows import Row
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def fit(
     losses: list[tuple[int, dict[str, float]]] = []
     with watched(progress, report) as shown:
 
-        def keep_losses(event: Event, facts: dict[str, Any], /) -> None:
+        def keep_losses(event: Event, facts: Document, /) -> None:
             if event == "step":
                 losses.append((facts["step"], dict(facts["losses"])))
             shown(event, facts)

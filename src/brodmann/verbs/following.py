@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
+from brodmann.files import Document
 from brodmann.reporting.blocks import Block
 from brodmann.terminal.view import RESULTS
 from brodmann.terminal.watched import watched
@@ -20,7 +20,7 @@ class Follower:
         self.report, self.shows_results = report, shows_results
         self.blocks: list[Block] = []
 
-    def __call__(self, event: Event, facts: dict[str, Any], /) -> None:
+    def __call__(self, event: Event, facts: Document, /) -> None:
         if event not in RESULTS or self.shows_results:
             self.report(event, facts)
         if event in RESULTS:

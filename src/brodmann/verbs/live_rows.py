@@ -4,7 +4,6 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
 from brodmann.config import Config
 from brodmann.data.description import TaskDescription
@@ -14,7 +13,7 @@ from brodmann.data.sources.store import TableStore
 from brodmann.data.sources.table import Table
 from brodmann.data.tasks import Task, TaskSpec
 from brodmann.errors import InputError
-from brodmann.files import write_text
+from brodmann.files import Document, write_text
 from brodmann.pipeline.run_folder import ROWS, check_strangers
 
 # Settings of a description that a specification keeps under the same name.
@@ -22,7 +21,7 @@ KEPT = {field.name for field in fields(TaskSpec)} & set(TaskDescription.model_fi
 KEPT -= {"name", "kind", "shape", "separator", "tag_scheme", "class_weights", "metrics", "labels"}
 
 
-def describe_task(entry: Any) -> Any:
+def describe_task(entry: object) -> object:
     """A loaded task as a description with its rows in memory; anything else unchanged."""
     if not isinstance(entry, Task):
         return entry
@@ -33,7 +32,7 @@ def describe_task(entry: Any) -> Any:
         for split, examples in entry.splits.items()
     }
     present = {role for own in rows.values() for row in own for role in row}
-    facts: dict[str, Any] = {
+    facts: Document = {
         "name": spec.name,
         "kind": spec.kind,
         **{key: getattr(spec, key) for key in KEPT if getattr(spec, key) not in (None, "")},
@@ -49,7 +48,7 @@ def describe_task(entry: Any) -> Any:
     return facts
 
 
-def with_rows_on_disk(values: dict[str, Any], config: Config) -> dict[str, Any]:
+def with_rows_on_disk(values: Document, config: Config) -> Document:
     """The settings with the path of a file in place of rows in memory."""
     tasks = values["tasks"]
     folder = config.folder.absolute() / ROWS
@@ -90,14 +89,14 @@ def with_rows_on_disk(values: dict[str, Any], config: Config) -> dict[str, Any]:
     return values | {"tasks": described}
 
 
-def _live_keys(task: Mapping[str, Any]) -> list[str]:
+def _live_keys(task: Mapping[str, object]) -> list[str]:
     keys = (key for key in TaskDescription.in_memory if task.get(key) is not None)
     return [
         key for key in keys if not isinstance(task[key], str | Path) and not is_files(task[key])
     ]
 
 
-def _keep_label_names(task: dict[str, Any], tables: Sequence[Table]) -> None:
+def _keep_label_names(task: Document, tables: Sequence[Table]) -> None:
     """Keep the names of labels that a dataset states apart from its rows."""
     columns = [task.get("label"), task.get("tags"), "label", "tags"]
     known = [table.label_names for table in tables]

@@ -1,13 +1,13 @@
 """What verbs return: a `Run`, a `Page`, or the `Outcome` of a study."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from brodmann.errors import InputError
-from brodmann.files import read_json, write_json, write_text
+from brodmann.files import Document, read_json, write_json, write_text
 from brodmann.reporting.blocks import Block, Section
 from brodmann.reporting.html import frame, framed, page
 from brodmann.reporting.record import read_record
@@ -112,7 +112,7 @@ class Outcome:
     """
 
     verb: str
-    document: Mapping[str, Any]
+    document: Document
     rows: Sequence[Row]
     folder: Path | None = None  # where it is stored
     blocks: Sequence[Block] = field(default_factory=list)  # as terminal and page draw it
@@ -142,7 +142,7 @@ class Outcome:
         return f"Outcome of {self.verb}: {len(self.rows)} rows{place}"
 
 
-def _write_document(place: Path, document: Mapping[str, Any]) -> Path:
+def _write_document(place: Path, document: Document) -> Path:
     if place.suffix != ".json":
         raise InputError(f"{place}: expected a name that ends in .html or .json")
     write_json(place, dict(document))

@@ -3,11 +3,13 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from brodmann.files import Document
+
 Row: TypeAlias = dict[str, str | float | int | bool | None]
 AVERAGE = "average"  # of all tasks
 
 
-def rows_of_scores(splits: Mapping[str, Mapping[str, Any]]) -> list[Row]:
+def rows_of_scores(splits: Mapping[str, Document]) -> list[Row]:
     """Every metric of every task; the primary one has an interval."""
     rows: list[Row] = []
     for split, tasks in splits.items():
@@ -30,7 +32,7 @@ def rows_of_scores(splits: Mapping[str, Mapping[str, Any]]) -> list[Row]:
     return rows
 
 
-def rows_of_comparison(found: Mapping[str, Any]) -> list[Row]:
+def rows_of_comparison(found: Document) -> list[Row]:
     """One row per arm and task, and one for the average, with the difference to the baseline."""
     rows: list[Row] = []
     for arm, own in found["arms"].items():
@@ -56,7 +58,7 @@ def rows_of_comparison(found: Mapping[str, Any]) -> list[Row]:
     return rows
 
 
-def rows_of_grid(found: Mapping[str, Any]) -> list[Row]:
+def rows_of_grid(found: Document) -> list[Row]:
     """One row per cell: what was varied, its state, and the score of each task."""
     rows: list[Row] = []
     for cell in found["cells"]:
@@ -70,7 +72,7 @@ def rows_of_grid(found: Mapping[str, Any]) -> list[Row]:
     return rows
 
 
-def rows_of_transfer(found: Mapping[str, Any]) -> list[Row]:
+def rows_of_transfer(found: Document) -> list[Row]:
     """One row per task, amount and start."""
     rows: list[Row] = []
     for task, amounts in found["tasks"].items():
@@ -91,7 +93,7 @@ def rows_of_transfer(found: Mapping[str, Any]) -> list[Row]:
     return rows
 
 
-def rows_of_meta(found: Mapping[str, Any]) -> list[Row]:
+def rows_of_meta(found: Document) -> list[Row]:
     """One row per unseen pair, number of examples and steps, and start."""
     return [
         {
@@ -109,7 +111,7 @@ def rows_of_meta(found: Mapping[str, Any]) -> list[Row]:
     ]
 
 
-def rows_of_adaptation(found: Mapping[str, Any]) -> list[Row]:
+def rows_of_adaptation(found: Document) -> list[Row]:
     """The scores of new tasks, and of old ones before and after."""
     rows = rows_of_scores(found.get("scores", {}))
     old = found.get("old", {})
@@ -121,7 +123,7 @@ def rows_of_adaptation(found: Mapping[str, Any]) -> list[Row]:
     return rows
 
 
-def rows_of_relation(found: Mapping[str, Any], by: str) -> list[Row]:
+def rows_of_relation(found: Document, by: str) -> list[Row]:
     """One row per task, one column per task; for attention maps, one row per head."""
     names: Sequence[str] = found["tasks"]
     if "maps" in found:
@@ -139,19 +141,19 @@ def rows_of_relation(found: Mapping[str, Any], by: str) -> list[Row]:
     ]
 
 
-def rows_of_pruning(found: Mapping[str, Any]) -> list[Row]:
+def rows_of_pruning(found: Document) -> list[Row]:
     """The score of each task before and after."""
     return [{"task": task, **entry} for task, entry in found["scores"].items()]
 
 
-def rows_of_study(section: str, found: Mapping[str, Any]) -> list[Row]:
+def rows_of_study(section: str, found: Document) -> list[Row]:
     """Rows of any study: a new kind without rows of its own shows its scores, if it has any."""
     if section in ROWS_OF:
         return ROWS_OF[section](found)
     return rows_of_scores(found.get("splits", {}))
 
 
-def rows_of_plan(found: Mapping[str, Any]) -> list[Row]:
+def rows_of_plan(found: Document) -> list[Row]:
     """One row per stage of a run, per run of a study, or per recipe."""
     if "recipes" in found:
         return [{key: _plain(value) for key, value in one.items()} for one in found["recipes"]]
@@ -169,7 +171,7 @@ def rows_of_plan(found: Mapping[str, Any]) -> list[Row]:
     ]
 
 
-def _row_of_planned_cell(cell: Mapping[str, Any]) -> Row:
+def _row_of_planned_cell(cell: Document) -> Row:
     return {
         "run": cell["label"],
         "steps": cell["steps"],
@@ -180,7 +182,7 @@ def _row_of_planned_cell(cell: Mapping[str, Any]) -> Row:
     }
 
 
-def rows_of_tables(documents: Sequence[Mapping[str, Any]]) -> list[Row]:
+def rows_of_tables(documents: Sequence[Document]) -> list[Row]:
     """One row per number of the papers' tables, beside the paper's own."""
     rows: list[Row] = []
     for document in documents:
@@ -216,7 +218,7 @@ def _plain(value: Any) -> str | float | int | bool | None:
     return value if isinstance(value, str | float | int | bool | None) else str(value)
 
 
-def rows_of_calibration(found: Mapping[str, Mapping[str, Any]]) -> list[Row]:
+def rows_of_calibration(found: Mapping[str, Document]) -> list[Row]:
     """One row per task; shares of texts refused are means over the other tasks."""
     rows: list[Row] = []
     for task, entry in found.items():

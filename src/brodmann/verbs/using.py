@@ -3,9 +3,10 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, overload
+from typing import TYPE_CHECKING, TypeAlias, TypeVar, overload
 
 from brodmann.config import Changes
+from brodmann.data.answer_types import Answer, Input
 from brodmann.data.corpus import Corpus
 from brodmann.data.tasks import Task
 from brodmann.errors import InputError, did_you_mean
@@ -21,37 +22,48 @@ if TYPE_CHECKING:
 
 Place = str | os.PathLike[str]
 Trained: TypeAlias = "Place | Run | MultiTaskModel"
+Frame = TypeVar("Frame")  # of pandas or polars, or a Dataset: what comes back is of the same type
 
 
 @overload
 def predict(
     model: Trained,
-    inputs: Sequence[Any],
-    task: str | None = None,
+    inputs: Sequence[Input],
+    task: str,
     *,
     abstain: float | None = None,
     coverage: float | None = None,
     device: str = "auto",
-) -> list[dict[str, Any]]: ...
+) -> list[Answer]: ...
 @overload
 def predict(
     model: Trained,
-    inputs: Any,
-    task: str | None = None,
+    inputs: Sequence[Input],
+    task: None = None,
     *,
     abstain: float | None = None,
     coverage: float | None = None,
     device: str = "auto",
-) -> Any: ...
+) -> list[dict[str, Answer]]: ...
+@overload
 def predict(
     model: Trained,
-    inputs: Any,
+    inputs: Frame,
     task: str | None = None,
     *,
     abstain: float | None = None,
     coverage: float | None = None,
     device: str = "auto",
-) -> Any:
+) -> Frame: ...
+def predict(
+    model: Trained,
+    inputs: object,
+    task: str | None = None,
+    *,
+    abstain: float | None = None,
+    coverage: float | None = None,
+    device: str = "auto",
+) -> object:
     """One answer per input: of one task, or of every task that can read it, by task.
 
     `model` is a trained model, a run, or the folder or hub id of either; `inputs` are texts, pairs

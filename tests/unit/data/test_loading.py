@@ -1,5 +1,6 @@
 """From descriptions to tasks: labels, divisions, limits, weights, and what is wrong."""
 
+import typing
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,8 @@ from typing import Any
 import pytest
 
 import brodmann as bm
+from brodmann.data.description import TaskDescription
+from brodmann.data.task_options import TaskOptions
 
 
 def rows(count: int = 40, classes: int = 2) -> list[dict[str, Any]]:
@@ -268,3 +271,20 @@ def test_half_a_character_is_no_text() -> None:
     assert problem(train=[{"text": "\ud800 hi", "label": "a"}]) == (
         "t.train row 1: task 't': text: contains half a character (a lone surrogate): '\\ud800 hi'"
     )
+
+
+def test_type_checkers_know_every_key_of_a_description() -> None:
+    """With the same words to choose from, and None where the default is None."""
+    typed = typing.get_type_hints(TaskOptions)
+    assert list(typed) == [key for key in TaskDescription.model_fields if key != "name"]
+    for name, annotation in typed.items():
+        field = TaskDescription.model_fields[name]
+        if annotation is not object:
+            assert (type(None) in typing.get_args(annotation)) == (field.default is None), name
+            assert words_of(annotation) == words_of(field.annotation), name
+
+
+def words_of(annotation: Any) -> set[str]:
+    if typing.get_origin(annotation) is typing.Literal:
+        return set(typing.get_args(annotation))
+    return {word for part in typing.get_args(annotation) for word in words_of(part)}

@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import socket
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -103,7 +104,7 @@ def of_aim(folder: Path) -> tuple[set[int], dict[str, Any]]:
     from aim import Repo
 
     (one,) = Repo.from_path(str(folder)).iter_runs()
-    steps = {step for metric in one.metrics() for step in metric.values.sparse_list()[0]}
+    steps = {step for metric in one.metrics() for step in metric.dataframe()["step"]}
     return set(map(int, steps)) - {0}, one["hparams"]
 
 
@@ -119,15 +120,12 @@ def of_trackio(folder: Path) -> tuple[set[int], dict[str, Any]]:
 
 def of_wandb(folder: Path) -> tuple[set[int], dict[str, Any]]:
     from wandb.proto import wandb_internal_pb2
-    from wandb.sdk.internal.datastore import DataStore
 
     steps: set[int] = set()
     settings: dict[str, Any] = {}
     identities = set()
     for file in (folder / "wandb").rglob("*.wandb"):
-        store = DataStore()
-        store.open_for_scan(str(file))
-        while (data := store.scan_data()) is not None:
+        for data in wandb_records(file.read_bytes()):
             record = wandb_internal_pb2.Record()
             record.ParseFromString(data)
             if record.history.item:
@@ -138,6 +136,27 @@ def of_wandb(folder: Path) -> tuple[set[int], dict[str, Any]]:
                 settings[change.key] = json.loads(change.value_json)
     assert len(identities) == 1
     return steps - {0}, settings
+
+
+def wandb_records(data: bytes) -> Iterator[bytes]:
+    """The records of a `.wandb` file: LevelDB's log format, after a header of seven bytes.
+
+    In blocks of 32 KiB, every part of a record has its checksum (4 bytes), length (2) and type
+    (1: whole, 2: first, 3: middle, 4: last).
+    """
+    assert data[:4] == b":W&B"
+    place, parts = 7, b""
+    while place + 7 <= len(data):
+        left = -place % 2**15
+        if 0 < left < 7:  # too short for a header: filled with zeros
+            place += left
+            continue
+        length, form = struct.unpack("<HB", data[place + 4 : place + 7])
+        parts += data[place + 7 : place + 7 + length]
+        place += 7 + length
+        if form in (1, 4):
+            yield parts
+            parts = b""
 
 
 READERS = {

@@ -45,8 +45,8 @@ def _read_parquet(path: Path, encoding: str) -> Table:
             part = f"the column '{name}' cannot be read"  # texts that are not UTF-8, odd dates
             columns[name] = [plain(value) for value in table[name].to_pylist()]
     except (pyarrow.ArrowException, OSError, ValueError, ArithmeticError, TypeError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise InputError(f"{path}: {part} ({reason})") from None
+        reason = " ".join(str(error).split()).partition(". ")[0]
+        raise InputError(f"{path}: {part} ({reason:.200})") from None
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     if not rows:
         raise InputError(f"{path}: the file is empty, expected at least one example")

@@ -95,7 +95,7 @@ _of_model: "WeakKeyDictionary[Any, Anatomy]" = WeakKeyDictionary()
 _of_configuration: dict[tuple[str, str], Anatomy] = {}
 
 
-def anatomy(model: nn.Module, inputs: Mapping[str, Any] | None = None) -> Anatomy:
+def anatomy(model: nn.Module, inputs: Mapping[str, object] | None = None) -> Anatomy:
     """Where the layers and attention heads of any transformers model are.
 
     `inputs` is what its forward pass needs, if a short text, a picture or a sound is not enough.
@@ -104,7 +104,7 @@ def anatomy(model: nn.Module, inputs: Mapping[str, Any] | None = None) -> Anatom
     return anatomy_of(bare_models(model)[0], inputs)
 
 
-def anatomy_of(model: Any, inputs: Mapping[str, Any] | None = None) -> Anatomy:
+def anatomy_of(model: Any, inputs: Mapping[str, object] | None = None) -> Anatomy:
     """The anatomy of a bare model, from memory if its class and configuration are known."""
     found = _of_model.get(model)
     if found is None:

@@ -13,8 +13,8 @@ import contextlib
 import functools
 import operator
 import sys
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, ParamSpec, TypeAlias, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -22,6 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from brodmann.errors import InputError
+from brodmann.files import Array
 from brodmann.models.backbone.anatomy import (
     anatomy_of,
     bare_models,
@@ -31,6 +32,14 @@ from brodmann.models.backbone.anatomy import (
 )
 from brodmann.models.backbone.checkpointing import is_checkpointing
 from brodmann.results import Head
+
+Values: TypeAlias = Tensor | Array | Sequence[Sequence[float]]
+Gates: TypeAlias = Values | Mapping[str, Values]  # of the whole model, or by stack
+HeadsOff: TypeAlias = (
+    Iterable[Head] | Mapping[int, Iterable[int]] | Mapping[str, Iterable[Head]]
+)  # pairs, by layer or by stack
+Inputs = ParamSpec("Inputs")
+Found = TypeVar("Found")
 
 # The gates in force on every bare model, outermost first. Only `_through` writes here and restores
 # what it found; hooks exist only while a model has an entry.
@@ -44,7 +53,7 @@ def gates_in_force(model: Any) -> tuple[Tensor, ...]:
 
 @contextlib.contextmanager
 def head_gates(
-    model: nn.Module, gates: Any = None, *, off: Iterable[Head] | None = None
+    model: nn.Module, gates: Gates | None = None, *, off: HeadsOff | None = None
 ) -> Iterator[None]:
     """Apply these gates to every forward pass of `model` inside the block.
 
@@ -66,13 +75,15 @@ def head_gates(
         yield
 
 
-def gated(model: nn.Module, gates: Any, *args: Any, **inputs: Any) -> Any:
+def gated(
+    model: Callable[Inputs, Found], gates: Gates, *args: Inputs.args, **inputs: Inputs.kwargs
+) -> Found:
     """Call `model(*args, **inputs)` with gates: the functional form of `head_gates`."""
-    with head_gates(model, gates):
+    with head_gates(cast(nn.Module, model), gates):
         return model(*args, **inputs)
 
 
-def mask_without(model: Any, heads: Iterable[Head]) -> Tensor:
+def mask_without(model: Any, heads: HeadsOff) -> Tensor:
     """Gates (layer, head) of a bare model that switch `heads` off and keep the rest."""
     shape = head_shape(model)
     mask = torch.ones(shape)

@@ -68,24 +68,27 @@
   /** @param {number} head */
   const isRemoved = (head) => run.ranks[0][head] < 0;
 
+  /** With one task there are no owners to tell apart: its importance is the large map. */
+  const isAlone = () => run.tasks.length === 1;
+
   /** One grid of heads; task -1 is the joined map.
    * @param {number} task @param {string} label */
   function map(task, label) {
-    const joined = task < 0;
-    const size = joined ? 22 : 14;
+    const joined = task < 0, large = joined || isAlone();
+    const size = large ? 22 : 14;
     const left = 30, bottom = 26;
     const width = left + run.heads * size + 2, height = run.layers * size + bottom + 2;
     const svg = draw("svg", {
       class: "map", viewBox: `0 0 ${width} ${height}`, tabindex: 0, role: "application",
       "aria-label": `${label}: heads by layer; arrow keys move, Enter keeps a head`,
     });
-    svg.style.maxWidth = joined ? `${Math.max(300, width * 2.2)}px` : `${Math.max(150, width * 1.6)}px`;
+    svg.style.maxWidth = large ? `${Math.max(300, width * 2.2)}px` : `${Math.max(150, width * 1.6)}px`;
     const most = joined ? 1 : Math.max(...run.scores[task], 0) || 1;
     const frames = [], cells = [];
     const every = Math.max(1, Math.ceil(run.layers / 12));
     for (let layer = 0; layer < run.layers; layer += every)
       svg.append(draw("text", { class: "axis-text", "text-anchor": "end", x: left - 4, y: (run.layers - layer - 0.5) * size + 4 }, String(layer)));
-    const beside = Math.max(1, Math.ceil(run.heads / (joined ? 16 : 8)));
+    const beside = Math.max(1, Math.ceil(run.heads / (large ? 16 : 8)));
     for (let head = 0; head < run.heads; head += beside)
       svg.append(draw("text", { class: "axis-text", "text-anchor": "middle", x: left + (head + 0.5) * size, y: height - 15 }, String(head)));
     svg.append(draw("text", { class: "axis-text", "text-anchor": "middle", x: left + (run.heads * size) / 2, y: height - 4 }, "head"));
@@ -101,7 +104,7 @@
       } else if (joined) {
         const owner = run.owner[index];
         if (owner >= 0) cell.append(draw("rect", { class: `cell c${owner % COLOURS}`, "fill-opacity": 0.2 + 0.7 * run.strength[index], ...box }));
-        if (run.tasks.length > 1 && owner >= 0)
+        if (owner >= 0)
           cell.append(draw("text", { "text-anchor": "middle", x: x + size / 2 - 1, y: y + size / 2 + 2.4 }, String(owner + 1)));
       } else {
         const share = Math.max(run.scores[task][index], 0) / most;
@@ -211,7 +214,9 @@
     panel.replaceChildren(make("h3", {}, place(head) + (pinned === head ? " (kept)" : "")));
     if (isRemoved(head)) return panel.append(make("p", { class: "why" }, "removed from the model"));
     const tops = run.tasks.filter((/** @type {string} */ _, /** @type {number} */ task) => isTop(task, head)).length;
-    panel.append(make("p", { class: "why" }, `in the top ${percent} % of ${tops} of ${run.tasks.length} tasks`));
+    panel.append(make("p", { class: "why" }, isAlone()
+      ? `${tops ? "in" : "not in"} the top ${percent} %`
+      : `in the top ${percent} % of ${tops} of ${run.tasks.length} tasks`));
     for (const task of byNeed(head)) {
       const most = Math.max(...run.scores[task], 0) || 1;
       const row = make("div", { class: isTop(task, head) ? "profile-row chosen" : "profile-row" });
@@ -226,6 +231,7 @@
 
   /** D at the measured share next to the chosen one, named as what it is. */
   function dissociation() {
+    if (isAlone()) return "";
     const measured = run.measured.filter((/** @type {any} */ point) => point.mean !== null);
     if (!measured.length) return run.measured.length ? "D is undefined" : "D was not measured";
     const near = measured.reduce((/** @type {any} */ best, /** @type {any} */ point) =>
@@ -248,9 +254,9 @@
       }
     const alone = uses.filter((use) => use === 1).length, shared = uses.filter((use) => use > 1).length;
     const none = run.present - alone - shared;
-    at("counts").textContent = count > 1
-      ? `${chosen()} heads per task: ${alone} heads are top heads of one task only, ${shared} of several, ${none} of none.`
-      : `${chosen()} of ${run.present} heads.`;
+    at("counts").textContent = isAlone()
+      ? `${chosen()} of ${run.present} heads.`
+      : `${chosen()} heads per task: ${alone} heads are top heads of one task only, ${shared} of several, ${none} of none.`;
     overlap();
     if (pinned >= 0) profile(pinned);
   }
@@ -274,7 +280,7 @@
       return cells;
     });
     at("overlap").replaceChildren(table);
-    at("overlap-figure").hidden = run.tasks.length < 2;
+    at("overlap-figure").hidden = isAlone();
   }
 
   function overlap() {
@@ -294,11 +300,21 @@
   function build() {
     pinned = -1;
     cursor = 0;
-    const joined = map(-1, "the owner of each head");
+    const alone = isAlone();
+    const joined = alone ? map(0, run.tasks[0]) : map(-1, "the owner of each head");
     at("joined").replaceChildren(joined.svg);
     maps = [joined];
     at("maps").replaceChildren();
     at("owners").replaceChildren();
+    for (const about of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("[data-tasks]")))
+      about.hidden = (about.dataset.tasks === "one") !== alone;
+    if (!alone) buildTasks();
+    buildOverlap();
+    follow();
+  }
+
+  /** One map and one entry of the legend per task. */
+  function buildTasks() {
     run.tasks.forEach((/** @type {string} */ name, /** @type {number} */ task) => {
       const entry = map(task, name);
       const figure = make("figure"), caption = make("figcaption");
@@ -313,8 +329,6 @@
     });
     const nobody = run.owner.filter((/** @type {number} */ owner, /** @type {number} */ head) => owner < 0 && !isRemoved(head)).length;
     if (nobody) at("owners").append(make("span", { class: "why" }, `${nobody} nobody's`));
-    buildOverlap();
-    follow();
   }
 
   const slider = at("alpha");

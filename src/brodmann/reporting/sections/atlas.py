@@ -1,4 +1,5 @@
-"""The atlas: every head of the encoder, its importance to every task, and its owner."""
+"""The atlas: every head of the encoder, its importance to every task, and its owner if there are
+several tasks."""
 
 from typing import Any
 
@@ -19,10 +20,13 @@ def section(study: Study) -> Section | None:
     estimator = first.scores.settings.get("estimator", "gradient")
     text = (
         f"{layers} layers × {heads} heads. A head matters to a task as far as the task's loss "
-        f"reacts to it ({estimator} estimate). A head belongs to the task for which it holds the "
-        "largest share of that task's importance; the stronger the colour, the more it is that "
-        "task's alone."
+        f"reacts to it ({estimator} estimate)."
     )
+    if any(run.scores is not None and len(run.scores.tasks) > 1 for run in mapped.values()):
+        text += (
+            " A head belongs to the task for which it holds the largest share of that task's "
+            "importance; the stronger the colour, the more it is that task's alone."
+        )
     alpha = first.dissociation.alpha if first.dissociation else USUAL_ALPHA
     maps = {name: run.scores for name, run in mapped.items() if run.scores is not None}
     measured = {name: _measured(run) for name, run in mapped.items()}

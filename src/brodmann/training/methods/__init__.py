@@ -20,9 +20,11 @@ from importlib import import_module
 from typing import Any
 
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from brodmann.data.batches import Batch
 from brodmann.data.tasks import Task
+from brodmann.files import Document
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ class Method:
         """The module to train: the model, or one around it with a loss of its own."""
         return model
 
-    def identity(self, *, shared_steps: bool) -> dict[str, Any]:
+    def identity(self, *, shared_steps: bool) -> Document:
         """What distinguishes this from ordinary training; with `shared_steps`, before `begins`."""
         return {}
 
@@ -60,7 +62,7 @@ class Method:
         """Whether each batch must hold one task only, from now on."""
         return False
 
-    def switch(self, tasks: Sequence[Task]) -> dict[str, Any]:
+    def switch(self, tasks: Sequence[Task]) -> Document:
         """Begin, before step `begins`; returns facts for the log."""
         return {}
 
@@ -80,7 +82,7 @@ class Method:
         """Change the gradients of a step, before they are clipped."""
 
     def around_step(
-        self, tasks: Sequence[str], optimizer: Any
+        self, tasks: Sequence[str], optimizer: Optimizer
     ) -> contextlib.AbstractContextManager[None]:
         """Surround the optimizer's step after batches of these tasks."""
         return contextlib.nullcontext()
@@ -89,11 +91,11 @@ class Method:
         """Whether training ends here, before the next step."""
         return False
 
-    def state(self) -> Any:
+    def state(self) -> object:
         """The state to checkpoint, as JSON; None before the method has begun."""
         return None
 
-    def restore(self, state: Any) -> None:
+    def restore(self, state: object) -> None:
         """Continue from a state that `state` returned."""
 
     def close(self) -> None:

@@ -24,7 +24,7 @@ import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 import torch
 from torch import Tensor, nn
@@ -40,6 +40,7 @@ from brodmann.models.backbone.anatomy import kept_heads
 from brodmann.models.multitask import MultiTaskModel, Outputs
 from brodmann.models.saving import weights_digest
 from brodmann.training.fit import fit
+from brodmann.training.fit_options import DistillationOptions
 from brodmann.training.method_settings import IAT, DistillationSettings
 from brodmann.training.methods import Method
 from brodmann.training.methods.students import Student, check_teacher, make_student, teacher_layer
@@ -60,7 +61,7 @@ def distill(
     temperature: float = USUAL.temperature,
     seed: int = 0,
     folder: str | Path | None = None,
-    **options: Any,
+    **options: Unpack[DistillationOptions],
 ) -> MultiTaskModel:
     """Train a student: the teacher's family with other sizes (`{"num_hidden_layers": 3, ...}`), or
     the checkpoint (folder, hub id or run) that `student` names.
@@ -79,9 +80,9 @@ def distill(
     small = make_student(teacher, student, seed=seed)
     for phase, epochs in zip(PHASES, (layer_epochs, prediction_epochs), strict=True):
         objective = Distillation(teacher, small, phase, temperature=temperature, seed=seed)
-        chosen = dict(options)
+        chosen = options.copy()
         if phase == "layers":  # answers are not learnt yet: scores cannot choose the best step
-            chosen |= {"keep": "last", "early_stopping": None}
+            chosen["keep"], chosen["early_stopping"] = "last", None
         elif special is not None:
             chosen["specialize"] = special
         place = None if folder is None else Path(folder) / phase

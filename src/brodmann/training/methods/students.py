@@ -13,7 +13,7 @@ from brodmann.models.heads.trained_gates import folded
 from brodmann.models.multitask import MultiTaskModel
 from brodmann.models.saving import is_model_folder
 
-Student = Mapping[str, Any] | str | Path  # sizes, or a checkpoint
+Student = Mapping[str, object] | str | Path  # sizes, or a checkpoint
 
 
 def make_student(teacher: MultiTaskModel, student: Student, *, seed: int = 0) -> MultiTaskModel:
