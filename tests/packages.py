@@ -34,7 +34,7 @@ def model_with_rules(tasks: list[Any]) -> bm.MultiTaskModel:
     ).eval()
     drawn = np.random.default_rng(0)
     states = drawn.normal(size=(40, model.config.hidden_size)).astype(np.float32)
-    domain = fit_domain(states[:30], [0] * 30, states[30:])
+    domain = fit_domain(states[:20], states[20:30] * 9, states[30:])
     surprises = np.sort(drawn.random(50).astype(np.float32))
     model.rules = {
         "single": Rules(1.7, {}, surprises, domain),

@@ -23,7 +23,7 @@ from brodmann.data.answering.thresholds import PARTS, fit_thresholds, parts_of
 from brodmann.data.encoding import Encoded
 from brodmann.data.kinds import KINDS, every_score, metric_of
 from brodmann.data.sources.table import SPLITS
-from brodmann.data.tasks import Example, Task
+from brodmann.data.tasks import Example, Task, TaskSpec
 from brodmann.files import Array
 from brodmann.measuring.measuring_settings import CalibrationSettings
 from brodmann.models.evaluation import Progress
@@ -58,6 +58,8 @@ class _Measured:
         return found[name], encoded
 
     def states(self, name: str, examples: Sequence[Example]) -> Array:
+        if not examples:
+            return np.zeros((0, int(self.model.config.hidden_size)), np.float32)
         reading, encoded = self.read(name, examples)
         return by_example(reading.states, encoded, len(examples))
 
@@ -80,8 +82,10 @@ def fit_rules(
         reading, encoded = measured.read(task.name, held)
         rules, found = _fit_task(task, reading, encoded, held)
         train = some(task.splits["train"], examples)
+        others = _texts_of_others(measured.model.spec(task.name), judged, "train", examples)
         rules.domain = fit_domain(
             measured.states(task.name, train),
+            measured.states(task.name, [text for texts in others.values() for text in texts]),
             by_example(reading.states, encoded, len(held)),
         )
         model.rules[task.name] = rules
@@ -107,7 +111,7 @@ def texts_read(tasks: Sequence[Task], examples: int) -> int:
     """How many texts `fit_rules` reads at most, for a progress bar."""
     sizes = [task.sizes for task in tasks if task.splits.get("validation")]
     own = sum(min(size.get(split, 0), examples) for size in sizes for split in SPLITS)
-    return own + OTHER_TEXTS * len(sizes) * (len(sizes) - 1)
+    return own + len(sizes) * (examples + OTHER_TEXTS * (len(sizes) - 1)) * (len(sizes) > 1)
 
 
 def _fit_task(
@@ -188,16 +192,26 @@ def _recognised(measured: _Measured, task: Task, tasks: Sequence[Task]) -> dict[
     domain = measured.model.rules[task.name].domain
     assert domain is not None
     found = {}
-    for other in tasks:
-        texts = plain_inputs(some(other.splits["validation"], OTHER_TEXTS))
-        texts = [text for text in texts if fits(spec, text)]
-        if other.name == task.name or not texts:
-            continue
-        states = measured.states(task.name, read_inputs(spec, texts))
-        found[other.name] = {
+    count = OTHER_TEXTS * (len(tasks) - 1)
+    for other, texts in _texts_of_others(spec, tasks, "validation", count).items():
+        states = measured.states(task.name, texts)
+        found[other] = {
             "auroc": rank_auc(domain.held_out, domain.scores(states)),
             "refused": float((domain.p_values(states) < LEVEL).mean()),
         }
+    return found
+
+
+def _texts_of_others(
+    spec: TaskSpec, tasks: Sequence[Task], split: str, count: int
+) -> dict[str, list[Example]]:
+    """About `count` texts of the other tasks, as far as this one can read them, by task."""
+    others = [task for task in tasks if task.name != spec.name]
+    found = {}
+    for other in others:
+        inputs = plain_inputs(some(other.splits[split], max(1, count // len(others))))
+        if readable := [text for text in inputs if fits(spec, text)]:
+            found[other.name] = read_inputs(spec, readable)
     return found
 
 

@@ -134,8 +134,7 @@ def item_outputs(
     rank, world = share_of_processes()
     form = KINDS[model.spec(task).kind].HEAD
     found: dict[int, Array] = {}
-    first = np.zeros(encoded.items, dtype=bool)  # a long text is several items, but one example
-    first[np.unique(encoded.item_example, return_index=True)[1]] = True
+    first = first_items(encoded)
     with evaluating(model):
         for number, items in enumerate(evaluation_order(encoded, batch_size)):
             if number % world != rank:
@@ -167,3 +166,10 @@ def _everything(found: dict[int, Array], world: int) -> dict[int, Array]:
     gathered: list[Any] = [None] * world
     distributed.all_gather_object(gathered, found)
     return {item: output for part in gathered for item, output in part.items()}
+
+
+def first_items(encoded: Encoded) -> Array:
+    """Which items begin an example: a long text is several items, but one example."""
+    first = np.zeros(encoded.items, dtype=bool)
+    first[np.unique(encoded.item_example, return_index=True)[1]] = True
+    return first

@@ -13,7 +13,7 @@ from brodmann.data.batches import evaluation_order
 from brodmann.data.encoding import Encoded
 from brodmann.data.tasks import Example, TaskSpec
 from brodmann.models.backbone.precision import autocast
-from brodmann.models.evaluation import Progress, evaluating, unlabelled
+from brodmann.models.evaluation import Progress, evaluating, first_items, unlabelled
 from brodmann.models.representations import keeping_layers, mean_over_tokens, middle_layer
 
 if TYPE_CHECKING:
@@ -80,6 +80,7 @@ def read_tasks(
     """Outputs and mean states of every item, for tasks that read the same rows."""
     specs = [model.specs[name] for name in tasks]
     gathered = Gathered(encoded, specs, int(model.config.hidden_size))
+    first = first_items(encoded)
     with evaluating(model), keeping_layers(model):
         for items in evaluation_order(encoded, batch_size):
             batch = unlabelled(model, tasks[0], encoded, items)
@@ -94,5 +95,5 @@ def read_tasks(
             states = mean_over_tokens(middle_layer(found), batch.inputs["attention_mask"])
             gathered.add(items, outputs, states.cpu().numpy())
             if progress is not None:
-                progress(len(items))
+                progress(int(first[items].sum()))
     return gathered.readings()

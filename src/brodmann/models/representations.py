@@ -59,7 +59,9 @@ def middle_layer(states: Any) -> Tensor:
     layers = states.get("hidden_states") or states.get("decoder_hidden_states")
     if not layers:
         return last
-    middle: Tensor = layers[len(layers) // 2]
+    # A layer that belongs to several paths is listed once for each of them.
+    distinct = [state for n, state in enumerate(layers) if n == 0 or state is not layers[n - 1]]
+    middle: Tensor = distinct[len(distinct) // 2]
     return middle if middle.shape == last.shape else last
 
 

@@ -160,12 +160,21 @@ def test_training_ends_the_rules_that_it_could_make_wrong(
     assert not removed.rules
 
 
-def test_the_domain_tells_planted_texts_apart() -> None:
+def background(known: str, own: Any, other: Any, generator: Any) -> Any:
+    """Texts of other tasks: none, some like the own ones, or some like those to recognise."""
+    if known == "none":
+        return own[:0]
+    return own + 0.1 if known == "alike" else other + generator.normal(size=own.shape)
+
+
+@pytest.mark.parametrize("known", ["none", "alike", "unlike"])
+def test_the_domain_tells_planted_texts_apart(known: str) -> None:
     generator = np.random.default_rng(0)
     centre, other = np.eye(16)[:2] * 5
     train, held, own = (centre + generator.normal(size=(200, 16)) for _ in range(3))
-    domain = fit_domain(train, held)
     strange = other + generator.normal(size=(200, 16))
+    domain = fit_domain(train, background(known, train, other, generator), held)
+    assert len(domain.others) == {"none": 0, "alike": 0, "unlike": 200}[known]
     assert (domain.p_values(own) < 0.05).mean() == pytest.approx(0.05, abs=0.04)
     assert (domain.p_values(strange) < 0.05).mean() > 0.9
     scores = np.r_[domain.scores(own), domain.scores(strange)]
@@ -175,5 +184,5 @@ def test_the_domain_tells_planted_texts_apart() -> None:
 
 def test_fewer_texts_than_neighbours_still_have_a_domain() -> None:
     states = np.random.default_rng(0).normal(size=(3, 8)).astype(np.float32)
-    domain = fit_domain(states, states)
+    domain = fit_domain(states, states[:0], states)
     assert np.isfinite(domain.scores(states)).all()
