@@ -1,0 +1,71 @@
+"""From what a user names to a model that answers: an export without torch, or a run in torch."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from brodmann.data.answering.reader import Reader
+from brodmann.errors import InputError
+
+if TYPE_CHECKING:
+    from brodmann.models.multitask import MultiTaskModel
+
+EXPORT = "brodmann.json"  # the file that every export has
+
+
+class HasFolder(Protocol):
+    """A run, as `bm.run` returns it."""
+
+    @property
+    def folder(self) -> Path: ...
+
+
+Servable: TypeAlias = "str | os.PathLike[str] | Reader | MultiTaskModel | HasFolder"
+Explaining = Callable[[str, Any, str | None], dict[str, Any]]  # task, input, label → heads
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A model that is ready to answer."""
+
+    name: str
+    reader: Reader
+    explain: Explaining | None = None  # which heads carried an answer
+    atlas: dict[str, Any] | None = None  # the owners of the heads, if they were mapped
+
+
+def opened(model: Servable, device: str = "auto") -> Opened:
+    """Open a folder, or take a run, a model or a reader in memory."""
+    if isinstance(model, str | os.PathLike):
+        return _open_folder(Path(model), device)
+    if hasattr(model, "folder"):
+        return _open_folder(Path(model.folder), device)
+    if hasattr(model, "read"):
+        return Opened("model", model)
+    from brodmann.serving.from_torch import of_model
+
+    return of_model(model, "model")
+
+
+def is_export(folder: Path) -> bool:
+    return (folder / EXPORT).is_file()
+
+
+def _open_folder(folder: Path, device: str) -> Opened:
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such folder, expected a run, a model or an export")
+    name = folder.resolve().name
+    if is_export(folder):
+        from brodmann.runtime import load
+
+        return Opened(name, load(folder))
+    try:
+        from brodmann.serving.from_torch import of_folder
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f"{folder}: no {EXPORT} in it, so it is no export, and a run or model needs "
+            f"'{error.name}', which is not installed here: export it where it is"
+        ) from None
+    return of_folder(folder, name, device)
