@@ -44,7 +44,9 @@ def _explaining(model: MultiTaskModel) -> Explaining:
     def explain(task: str, entry: Any, label: str | None) -> dict[str, Any]:
         spec = model.spec(task)
         if spec.kind != "classification":
-            raise InputError(f"task '{task}' is {spec.kind}: heads are explained for classification")
+            raise InputError(
+                f"task '{task}' is {spec.kind}: heads are explained for classification"
+            )
         (example,) = read_inputs(spec, [entry])
         pair = example.get("text_pair")
         found = explain_heads(model, example["text"], task=task, pair=pair, label=label)

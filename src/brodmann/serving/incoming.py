@@ -90,7 +90,9 @@ async def read_question(request: Request, form: type[Asked], limits: Limits) -> 
             body = await _read_body(request, limits.body)
     except TimeoutError:
         raise RefusedError(
-            408, f"the body did not arrive within {limits.seconds:g} seconds", {"Connection": "close"}
+            408,
+            f"the body did not arrive within {limits.seconds:g} seconds",
+            {"Connection": "close"},
         ) from None
     except ClientDisconnect:
         raise RefusedError(400, "the connection was closed before the body arrived") from None
@@ -120,7 +122,7 @@ def parsed(body: bytes, form: type[Asked]) -> Asked:
     except (ValueError, RecursionError) as error:  # covers text that is not UTF-8
         raise RefusedError(422, f"the body is not JSON ({_first_line(error)})") from None
     if not isinstance(document, dict):
-        raise RefusedError(422, "the body: expected a JSON object, such as {\"inputs\": [\"...\"]}")
+        raise RefusedError(422, 'the body: expected a JSON object, such as {"inputs": ["..."]}')
     try:
         return form.model_validate(document)
     except ValidationError as error:

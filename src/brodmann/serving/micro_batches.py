@@ -109,7 +109,9 @@ class MicroBatches:
             if len(jobs) == 1:
                 jobs[0].done.set_exception(error)
                 return
-            logging.getLogger("brodmann").debug("answering %d jobs one by one: %s", len(jobs), error)
+            logging.getLogger("brodmann").debug(
+                "answering %d jobs one by one: %s", len(jobs), error
+            )
             for job in jobs:  # one of them cannot be read; the others must not suffer
                 self._run([job])
             return

@@ -40,13 +40,14 @@ def opened(model: Servable, device: str = "auto") -> Opened:
     """Open a folder, or take a run, a model or a reader in memory."""
     if isinstance(model, str | os.PathLike):
         return _open_folder(Path(model), device)
-    if hasattr(model, "folder"):
-        return _open_folder(Path(model.folder), device)
-    if hasattr(model, "read"):
-        return Opened("model", model)
+    found: Any = model  # a model in torch has neither of these
+    if hasattr(found, "folder"):
+        return _open_folder(Path(found.folder), device)
+    if hasattr(found, "read"):
+        return Opened("model", found)
     from brodmann.serving.from_torch import of_model
 
-    return of_model(model, "model")
+    return of_model(found, "model")
 
 
 def is_export(folder: Path) -> bool:

@@ -15,13 +15,13 @@
 import asyncio
 from collections.abc import Callable, Collection
 from concurrent.futures import Future
+from importlib.metadata import version
 from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 from starlette.exceptions import HTTPException
 
-from brodmann import __version__
 from brodmann.data.answering.answer_texts import (
     USUAL_BATCH,
     answer_tasks,
@@ -50,6 +50,7 @@ from brodmann.serving.playground import page_and_policy
 
 WENT_WRONG = "the server failed to answer this request; its log has the reason"
 RETRY_SECONDS = "1"
+VERSION = version("brodmann")
 
 
 class Application:
@@ -109,14 +110,15 @@ class Application:
             return await asyncio.wait_for(asyncio.wrap_future(done), self.limits.seconds)
         except TimeoutError:
             raise RefusedError(
-                504, f"no answer within {self.limits.seconds:g} seconds: ask for fewer texts at once"
+                504,
+                f"no answer within {self.limits.seconds:g} seconds: ask for fewer texts at once",
             ) from None
 
     async def tasks(self) -> dict[str, Any]:
         """The tasks: what each reads, its labels, and what it can do."""
         return {
             "model": self.opened.name,
-            "version": __version__,
+            "version": VERSION,
             "tasks": [self._described(name) for name in self.reader.specs],
             "limits": {"texts": self.limits.texts, "length": self.limits.length},
             "atlas": self.opened.atlas is not None,
@@ -190,7 +192,7 @@ def app(
     )
     answers = Application(opened, limits or Limits(), monitor, work)
     # FastAPI's own pages of documentation load scripts from a foreign server.
-    web = FastAPI(title="Brodmann", version=__version__, docs_url=None, redoc_url=None)
+    web = FastAPI(title="Brodmann", version=VERSION, docs_url=None, redoc_url=None)
     web.state.work = work
     _add_routes(web, answers)
     _add_errors(web)
