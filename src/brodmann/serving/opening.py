@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from brodmann.data.answering.reader import Reader
 from brodmann.errors import InputError
+from brodmann.runtime.package_files import DESCRIPTION
 
 if TYPE_CHECKING:
     from brodmann.models.multitask import MultiTaskModel
 
-EXPORT = "brodmann.json"  # the file that every export has
+INNER = ("model", "onnx")  # folders inside a run, which has the better name
 
 
 class HasFolder(Protocol):
@@ -41,23 +42,24 @@ def opened(model: Servable, device: str = "auto") -> Opened:
     if isinstance(model, str | os.PathLike):
         return _open_folder(Path(model), device)
     found: Any = model  # a model in torch has neither of these
-    if hasattr(found, "folder"):
-        return _open_folder(Path(found.folder), device)
     if hasattr(found, "read"):
         return Opened("model", found)
+    if hasattr(found, "folder"):
+        return _open_folder(Path(found.folder), device)
     from brodmann.serving.from_torch import of_model
 
     return of_model(found, "model")
 
 
 def is_export(folder: Path) -> bool:
-    return (folder / EXPORT).is_file()
+    return (folder / DESCRIPTION).is_file()
 
 
 def _open_folder(folder: Path, device: str) -> Opened:
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder, expected a run, a model or an export")
-    name = folder.resolve().name
+    place = folder.resolve()
+    name = place.parent.name if place.name in INNER else place.name
     if is_export(folder):
         from brodmann.runtime import load
 
@@ -66,7 +68,7 @@ def _open_folder(folder: Path, device: str) -> Opened:
         from brodmann.serving.from_torch import of_folder
     except ModuleNotFoundError as error:
         raise InputError(
-            f"{folder}: no {EXPORT} in it, so it is no export, and a run or model needs "
+            f"{folder}: no {DESCRIPTION} in it, so it is no export, and a run or model needs "
             f"'{error.name}', which is not installed here: export it where it is"
         ) from None
     return of_folder(folder, name, device)
