@@ -2,6 +2,7 @@
 
 import hashlib
 import hmac
+import os
 import time
 from collections.abc import Collection
 
@@ -34,7 +35,7 @@ class Door:
         hosts: Collection[str] | None,
     ) -> None:
         self.app, self.monitor, self.paths, self.hosts = app, monitor, frozenset(paths), hosts
-        self.digest = None if key is None else _digest(key)
+        self.digest = None if key is None else _digest(os.fsencode(key))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -67,7 +68,8 @@ class Door:
         if self.digest is None or path in OPEN:
             return None
         scheme, _, given = headers.get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer" and hmac.compare_digest(_digest(given.strip()), self.digest):
+        sent = _digest(given.strip().encode("latin-1"))  # the bytes that came
+        if scheme.lower() == "bearer" and hmac.compare_digest(sent, self.digest):
             return None
         return _answer(
             401,
@@ -80,9 +82,9 @@ def _answer(status: int, reason: str, headers: dict[str, str] | None = None) -> 
     return JSONResponse({"error": reason}, status, headers)
 
 
-def _digest(key: str) -> bytes:
+def _digest(key: bytes) -> bytes:
     """Of one length for all keys, so that comparing takes the same time for all."""
-    return hashlib.sha256(key.encode("utf-8", "surrogateescape")).digest()
+    return hashlib.sha256(key).digest()
 
 
 def host_name(host: str) -> str:

@@ -193,7 +193,7 @@ def app(
     answers = Application(opened, limits or Limits(), monitor, work)
     # FastAPI's own pages of documentation load scripts from a foreign server.
     web = FastAPI(title="Brodmann", version=VERSION, docs_url=None, redoc_url=None)
-    web.state.work = work
+    web.state.work, web.state.answers = work, answers
     _add_routes(web, answers)
     _add_errors(web)
     paths = {getattr(route, "path", "/") for route in web.routes}
