@@ -3,7 +3,7 @@
 import io
 import json
 import sys
-from importlib.util import find_spec
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -253,8 +253,9 @@ def serve(
     from brodmann.serving.opening import is_export
     from brodmann.serving.server import serve as serve_model
 
-    if not is_export(model) and find_spec("torch") is not None:
-        check_model_folder(model)
+    if not is_export(model):
+        with suppress(ModuleNotFoundError):  # without torch, opening it says what is missing
+            check_model_folder(model)
     with noted(lambda text: complain(f"note: {text}")):
         serve_model(
             model,

@@ -33,6 +33,8 @@ class Limits:
     seconds: float = 30.0  # to send a body, and to wait for an answer
 
 
+CLOSE = {"Connection": "close"}
+SWALLOWED = 16  # times the limit: so much of a body that is too large is read
 EXPECTED = {  # pydantic's types of errors
     "too_short": "at least one entry",
     "list_type": "a list",
@@ -90,9 +92,7 @@ async def read_question(request: Request, form: type[Asked], limits: Limits) -> 
             body = await _read_body(request, limits.body)
     except TimeoutError:
         raise RefusedError(
-            408,
-            f"the body did not arrive within {limits.seconds:g} seconds",
-            {"Connection": "close"},
+            408, f"the body did not arrive within {limits.seconds:g} seconds", CLOSE
         ) from None
     except ClientDisconnect:
         raise RefusedError(400, "the connection was closed before the body arrived") from None
@@ -100,18 +100,22 @@ async def read_question(request: Request, form: type[Asked], limits: Limits) -> 
 
 
 async def _read_body(request: Request, most: int) -> bytes:
-    refused = RefusedError(
-        413, f"the body is larger than {most:,} bytes: send fewer texts at once",
-        {"Connection": "close"},
-    )  # fmt: skip
-    declared = request.headers.get("content-length", "")
-    if declared.isdecimal() and int(declared) > most:
-        raise refused
-    body = bytearray()
+    """The body; of one that is too large, the rest is read and dropped.
+
+    A client that is still sending when its connection is closed would not see the answer. Only of
+    bodies that are larger by far is the rest not read.
+    """
+    size, body = 0, bytearray()
     async for chunk in request.stream():
-        body += chunk
-        if len(body) > most:
-            raise refused
+        size += len(chunk)
+        if size <= most:
+            body += chunk
+        elif size > SWALLOWED * most:
+            break
+    if size > most:
+        raise RefusedError(
+            413, f"the body is larger than {most:,} bytes: send fewer texts at once", CLOSE
+        )
     return bytes(body)
 
 

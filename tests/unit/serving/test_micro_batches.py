@@ -76,7 +76,7 @@ def test_only_the_job_that_cannot_be_read_fails(model: Model) -> None:
     found = [work.ask(inputs, "a") for inputs in ([1], ["broken"], [2])]
     model.goes_on.set()
     assert found[0].result(10) == [("a", 2)] and found[2].result(10) == [("a", 4)]
-    with pytest.raises(ValueError, match="^broken$"):
+    with pytest.raises(ValueError, match=r"^broken$"):
         found[1].result(10)
     assert work.ask([3], "a").result(10) == [("a", 6)]  # the thread goes on
     work.close()
@@ -127,7 +127,7 @@ def test_closing_answers_what_waits_and_takes_no_more(model: Model) -> None:
     work.close()
     assert not wait(found, timeout=0).not_done
     assert not work.is_ready
-    with pytest.raises(RuntimeError, match="^closed: no more jobs are taken$"):
+    with pytest.raises(RuntimeError, match=r"^closed: no more jobs are taken$"):
         work.ask([1], "a")
 
 
