@@ -1,4 +1,4 @@
-"""`brodmann serve` as a real process: what it says, how it stops, and broken requests under load."""
+"""`brodmann serve` as a real process: what it says, how it stops, broken requests under load."""
 
 import asyncio
 import contextlib
