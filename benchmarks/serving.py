@@ -1,6 +1,6 @@
-"""What serving costs: readings that are shared by requests and by tasks, torch against ONNX Runtime.
+"""What serving costs: readings shared by requests and by tasks, and torch against ONNX Runtime.
 
-    python benchmarks/serving.py [--backbone builtin:minilm] [--requests 400] [--rounds 3] [--out FILE]
+    python benchmarks/serving.py [--backbone NAME] [--requests 400] [--rounds 3] [--out FILE]
 
 Four comparisons of servers in processes of their own, asked on loopback; the sides take turns, and
 results are ratios in one run:
@@ -83,22 +83,22 @@ def measure(urls: Sequence[str], texts: Sequence[str], clients: int) -> dict[str
 
     async def run() -> float:
         left = iter(texts)
+        bound = httpx.Limits(max_connections=clients * len(urls))
+        async with httpx.AsyncClient(timeout=120, limits=bound) as asking:
 
-        async def client() -> None:
-            async with httpx.AsyncClient(timeout=120) as asking:
+            async def ask(url: str, text: str) -> None:
+                response = await asking.post(f"{url}/predict", json={"input": text})
+                response.raise_for_status()
 
-                async def ask(url: str, text: str) -> None:
-                    response = await asking.post(f"{url}/predict", json={"input": text})
-                    response.raise_for_status()
-
+            async def client() -> None:
                 for text in left:
                     begin = time.perf_counter()
                     await asyncio.gather(*(ask(url, text) for url in urls))
                     latencies.append(time.perf_counter() - begin)
 
-        begin = time.perf_counter()
-        await asyncio.gather(*(client() for _ in range(clients)))
-        return time.perf_counter() - begin
+            begin = time.perf_counter()
+            await asyncio.gather(*(client() for _ in range(clients)))
+            return time.perf_counter() - begin
 
     seconds = asyncio.run(run())
     return {
@@ -111,7 +111,7 @@ def measure(urls: Sequence[str], texts: Sequence[str], clients: int) -> dict[str
 def compare(
     sides: dict[str, Sequence[str]], texts: Sequence[str], clients: int, rounds: int
 ) -> dict[str, Any]:
-    """Medians of rounds in which the sides take turns, and the first side as ratio to each other."""
+    """Medians of rounds, the sides taking turns, and the first side's speed over each other's."""
     found: dict[str, list[dict[str, float]]] = {name: [] for name in sides}
     for urls in sides.values():
         measure(urls, texts[:clients], clients)  # the first readings are slower
@@ -137,7 +137,14 @@ def make_models(folder: Path, backbone: str) -> tuple[Path, list[Path]]:
     """One model of all tasks, and one model per task."""
     rows = builtin.generate("sentiment", sizes={"train": 40}, seed=0)["train"]
     tasks = [
-        bm.load_task(f"task{n}", kind="classification", text="text", label="label", train=rows)
+        bm.load_task(
+            f"task{n}",
+            kind="classification",
+            text="text",
+            label="label",
+            train=rows,
+            validation=rows[:8],
+        )
         for n in range(TASKS)
     ]
     places = []

@@ -117,31 +117,26 @@ async def load(server: Server, count: int, clients: int) -> tuple[Counter[int], 
     expected = [server.ask(text).json() for text in TEXTS]
     numbers = iter(range(count))
 
-    async def client() -> None:
-        async with httpx.AsyncClient(timeout=60) as asking:
-            for number in numbers:
-                if number % BROKEN_EVERY == 0:
-                    body, kind, status = BROKEN[number // BROKEN_EVERY % len(BROKEN)]
-                else:
-                    text = TEXTS[number % len(TEXTS)]
-                    body, kind, status = (
-                        json.dumps({"input": text}).encode(),
-                        "application/json",
-                        200,
-                    )
-                response = await asking.post(
-                    f"{server.url}/predict", content=body, headers={"Content-Type": kind}
-                )
-                statuses[response.status_code] += 1
-                found = response.json()
-                if status == 200:
-                    right = alike(found, expected[number % len(TEXTS)])
-                else:
-                    right = list(found) == ["error"] and "\n" not in found["error"]
-                if response.status_code != status or not right:
-                    wrong.append((number, response.status_code, found))
+    async def client(asking: httpx.AsyncClient) -> None:
+        for number in numbers:
+            text = TEXTS[number % len(TEXTS)]
+            body, kind, status = json.dumps({"input": text}).encode(), "application/json", 200
+            if number % BROKEN_EVERY == 0:
+                body, kind, status = BROKEN[number // BROKEN_EVERY % len(BROKEN)]
+            response = await asking.post(
+                f"{server.url}/predict", content=body, headers={"Content-Type": kind}
+            )
+            statuses[response.status_code] += 1
+            found = response.json()
+            if status == 200:
+                right = alike(found, expected[number % len(TEXTS)])
+            else:
+                right = list(found) == ["error"] and "\n" not in found["error"]
+            if response.status_code != status or not right:
+                wrong.append((number, response.status_code, found))
 
-    await asyncio.gather(*(client() for _ in range(clients)))
+    async with httpx.AsyncClient(timeout=60) as asking:
+        await asyncio.gather(*(client(asking) for _ in range(clients)))
     return statuses, wrong
 
 

@@ -90,10 +90,13 @@ def _listening(host: str, port: int) -> Iterator[socket.socket]:
     if not 0 <= port <= 65535:
         raise InputError(f"port = {port}: expected a number from 0 (any free port) to 65535")
     try:
-        family, kind, _, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
     except OSError as error:
         raise InputError(f"host = '{host}': no such address ({error.strerror})") from None
-    with socket.socket(family, kind) as bound:
+    family, kind, protocol, _, place = found[0]
+    # asyncio sends small packets at once only through sockets that name the protocol; through
+    # others, every answer waits 40 ms for the client's acknowledgement.
+    with socket.socket(family, kind, protocol) as bound:
         if os.name != "nt":  # a port that was in use a moment ago is free
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
