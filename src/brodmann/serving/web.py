@@ -45,7 +45,7 @@ from brodmann.serving.incoming import (
 )
 from brodmann.serving.micro_batches import MicroBatches
 from brodmann.serving.monitoring import Monitor
-from brodmann.serving.opening import Opened
+from brodmann.serving.opening import Opened, Servable, opened
 from brodmann.serving.playground import page_and_policy
 
 WENT_WRONG = "the server failed to answer this request; its log has the reason"
@@ -56,14 +56,14 @@ VERSION = version("brodmann")
 class Application:
     """What the addresses do, for one model."""
 
-    def __init__(self, opened: Opened, limits: Limits, monitor: Monitor, work: MicroBatches):
-        self.opened, self.limits, self.monitor, self.work = opened, limits, monitor, work
+    def __init__(self, served: Opened, limits: Limits, monitor: Monitor, work: MicroBatches):
+        self.served, self.limits, self.monitor, self.work = served, limits, monitor, work
         self.under_way = 0
         self.page, self.policy = page_and_policy()
 
     @property
     def reader(self) -> Reader:
-        return self.opened.reader
+        return self.served.reader
 
     async def predict(self, request: Request) -> Response:
         return await self._admitted(self._predict, request)
@@ -94,7 +94,7 @@ class Application:
         return {"answer": answers[0]} if question.inputs is None else {"answers": answers}
 
     async def _heads(self, request: Request) -> dict[str, Any]:
-        explain = self.opened.explain
+        explain = self.served.explain
         if explain is None:
             raise RefusedError(404, "an export does not know its heads: serve the run itself")
         question = await read_question(request, HeadQuestion, self.limits)
@@ -117,11 +117,11 @@ class Application:
     async def tasks(self) -> dict[str, Any]:
         """The tasks: what each reads, its labels, and what it can do."""
         return {
-            "model": self.opened.name,
+            "model": self.served.name,
             "version": VERSION,
             "tasks": [self._described(name) for name in self.reader.specs],
             "limits": {"texts": self.limits.texts, "length": self.limits.length},
-            "atlas": self.opened.atlas is not None,
+            "atlas": self.served.atlas is not None,
         }
 
     def _described(self, name: str) -> dict[str, Any]:
@@ -136,14 +136,14 @@ class Application:
             "abstains": rules is not None and rules.domain is not None,
             "covers": rules is not None and rules.surprises is not None,
             "has_sets": KINDS[spec.kind].region is not None,
-            "explains": self.opened.explain is not None and spec.kind == "classification",
+            "explains": self.served.explain is not None and spec.kind == "classification",
         }
 
     async def atlas(self) -> dict[str, Any]:
         """The owner of each head: the task for which it holds the largest share of importance."""
-        if self.opened.atlas is None:
+        if self.served.atlas is None:
             raise RefusedError(404, "the heads of this model were not mapped: `brodmann map RUN`")
-        return self.opened.atlas
+        return self.served.atlas
 
     async def health(self) -> dict[str, str]:
         """The process lives."""
@@ -163,7 +163,7 @@ class Application:
 
 
 def app(
-    reader: Reader | Opened,
+    model: "Servable | Opened",
     *,
     batch: int = USUAL_BATCH,
     wait: float = 0.0,
@@ -173,24 +173,24 @@ def app(
 ) -> FastAPI:
     """A FastAPI application that answers with a model; mount it anywhere.
 
-    `batch` is the number of texts that are read together, and `wait` how long a reading waits for
-    more of them (seconds). With a `key`, requests need the header `Authorization: Bearer KEY`;
-    `hosts` are the names in the Host header to answer to (default: all). The thread that reads
-    ends with `app.state.work.close()`, at the latest with the process.
+    `model` is a run, a model or export folder, a model in memory, or any reader. `batch` texts are
+    read together; a reading waits `wait` seconds for more of them. With a `key`, requests need the
+    header `Authorization: Bearer KEY`; `hosts` are the names in the Host header to answer to
+    (default: all). The thread that reads ends with `app.state.work.close()`, or with the process.
     """
-    opened = reader if isinstance(reader, Opened) else Opened("model", reader)
     if batch < 1:
         raise InputError(f"batch = {batch}: expected at least 1")
     if not 0 <= wait <= 1:
         raise InputError(f"wait = {wait:g}: expected seconds between 0 and 1")
+    found = model if isinstance(model, Opened) else opened(model)
     monitor = Monitor()
     work = MicroBatches(
-        lambda inputs, asked: answer_tasks(opened.reader, inputs, asked),
+        lambda inputs, asked: answer_tasks(found.reader, inputs, asked),
         batch=batch,
         wait=wait,
         watch=monitor.read,
     )
-    answers = Application(opened, limits or Limits(), monitor, work)
+    answers = Application(found, limits or Limits(), monitor, work)
     # FastAPI's own pages of documentation load scripts from a foreign server.
     web = FastAPI(title="Brodmann", version=VERSION, docs_url=None, redoc_url=None)
     web.state.work, web.state.answers = work, answers
