@@ -41,7 +41,7 @@ def serve(
     need that key.
     """
     try:
-        import uvicorn
+        import uvicorn  # noqa: F401 (here, to say what is missing)
 
         from brodmann.serving.door import LOOPBACK
         from brodmann.serving.incoming import Limits
@@ -66,22 +66,28 @@ def serve(
             hosts=LOOPBACK if local and key is None else None,
         )
         address = f"http://{_in_url(host)}:{place.getsockname()[1]}"
-        config = uvicorn.Config(
-            web,
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            lifespan="off",
-            ws="none",
-            timeout_graceful_shutdown=int(timeout) + 5,
-        )
-        server = uvicorn.Server(config)
         count = len(found.reader.specs)
         say(f"{found.name}: {count} task{'s' * (count != 1)} at {address} (Ctrl-C stops)")
-        with _quiet_signals():
-            server.run(sockets=[place])
+        _run(web, place, timeout)
         web.state.work.close()
     say("stopped: every request that had arrived was answered")
+
+
+def _run(web: Any, place: socket.socket, timeout: float) -> None:
+    """Answer until a signal comes, and then what has arrived until then."""
+    import uvicorn
+
+    config = uvicorn.Config(
+        web,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        lifespan="off",
+        ws="none",
+        timeout_graceful_shutdown=int(timeout) + 5,
+    )
+    with _quiet_signals():
+        uvicorn.Server(config).run(sockets=[place])
 
 
 @contextlib.contextmanager
