@@ -186,9 +186,16 @@ def test_ten_thousand_requests_lose_nothing_and_leave_no_memory_behind(
     assert server.stop()[0] == 0
 
 
+def let_wait(server: Server) -> None:
+    """Let the next reading wait for as many texts as this one has."""
+    many = httpx.post(f"{server.url}/predict", json={"inputs": TEXTS * 20}, timeout=60)
+    assert len(many.json()["answers"]) == 60
+
+
 def test_sigterm_answers_what_has_arrived(serving: Callable[..., Server]) -> None:
-    """The readings wait for a second; meanwhile the server is told to stop."""
+    """The next reading waits for a second; meanwhile the server is told to stop."""
     server = serving("--wait", 1, "--batch", 64)
+    let_wait(server)
 
     async def ask_and_stop() -> list[httpx.Response]:
         async with httpx.AsyncClient(timeout=60) as asking:
@@ -221,7 +228,8 @@ def test_a_killed_server_leaves_nothing_behind(
     serving: Callable[..., Server], package: Path
 ) -> None:
     before = sorted(path.name for path in package.parent.rglob("*"))
-    server = serving("--wait", 1)
+    server = serving("--wait", 1, "--batch", 64)
+    let_wait(server)
     body = json.dumps({"input": "A film."}).encode()
     with socket.create_connection(("127.0.0.1", server.port)) as connection:
         head = f"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n"

@@ -235,8 +235,9 @@ def serve(
     port: Annotated[int, typer.Option(help="port; 0 for any that is free")] = 8000,
     batch: Annotated[int, typer.Option(help="texts that are read together", min=1)] = 32,
     wait: Annotated[
-        float, typer.Option(help="seconds that a reading waits for more texts", min=0, max=1)
-    ] = 0.0,
+        float,
+        typer.Option(help="seconds to wait for as many texts as were read before", min=0, max=1),
+    ] = 0.002,
     timeout: Annotated[float, typer.Option(help="seconds until a request is given up")] = 30.0,
     max_texts: Annotated[int, typer.Option(help="texts per request", min=1)] = 256,
     max_length: Annotated[int, typer.Option(help="characters per text", min=1)] = 20_000,

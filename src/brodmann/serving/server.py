@@ -10,6 +10,7 @@ from typing import Any
 
 from brodmann.data.answering.answer_texts import USUAL_BATCH
 from brodmann.errors import InputError, note
+from brodmann.serving.micro_batches import USUAL_WAIT
 from brodmann.serving.opening import Servable, opened
 
 KEY = "BRODMANN_API_KEY"
@@ -24,7 +25,7 @@ def serve(
     port: int = PORT,
     device: str = "auto",
     batch: int = USUAL_BATCH,
-    wait: float = 0.0,
+    wait: float = USUAL_WAIT,
     timeout: float = 30.0,
     max_texts: int = 256,
     max_length: int = 20_000,
@@ -35,7 +36,7 @@ def serve(
     """Serve a model over HTTP until Ctrl-C or SIGTERM; requests in flight are answered first.
 
     `model` is a run, a model or export folder, a model in memory, or any reader. `batch` texts are
-    read together; a reading waits for more of them for `wait` seconds. Requests that are larger
+    read together; a reading waits at most `wait` seconds for as many as the last one had. Requests that are larger
     than the limits, or that come when `max_requests` are under way, are refused. Answers that take
     longer than `timeout` seconds are given up. With BRODMANN_API_KEY in the environment, requests
     need that key.

@@ -43,7 +43,7 @@ from brodmann.serving.incoming import (
     inputs_of,
     read_question,
 )
-from brodmann.serving.micro_batches import MicroBatches
+from brodmann.serving.micro_batches import USUAL_WAIT, MicroBatches
 from brodmann.serving.monitoring import Monitor
 from brodmann.serving.opening import Opened, Servable, opened
 from brodmann.serving.playground import page_and_policy
@@ -166,7 +166,7 @@ def app(
     model: "Servable | Opened",
     *,
     batch: int = USUAL_BATCH,
-    wait: float = 0.0,
+    wait: float = USUAL_WAIT,
     limits: Limits | None = None,
     key: str | None = None,
     hosts: Collection[str] | None = None,
@@ -174,8 +174,8 @@ def app(
     """A FastAPI application that answers with a model; mount it anywhere.
 
     `model` is a run, a model or export folder, a model in memory, or any reader. `batch` texts are
-    read together; a reading waits `wait` seconds for more of them. With a `key`, requests need the
-    header `Authorization: Bearer KEY`; `hosts` are the names in the Host header to answer to
+    read together; a reading waits at most `wait` seconds for as many texts as the last one had.
+    With a `key`, requests need the header `Authorization: Bearer KEY`; `hosts` are the names in the Host header to answer to
     (default: all). The thread that reads ends with `app.state.work.close()`, or with the process.
     """
     if batch < 1:

@@ -110,13 +110,25 @@ def test_an_error_of_a_call_belongs_to_its_caller(model: Model) -> None:
     work.close()
 
 
-def test_waiting_gathers_jobs_that_come_a_little_later(model: Model) -> None:
-    work = MicroBatches(model, batch=2, wait=10)
+def test_a_reading_waits_for_as_many_texts_as_the_last_one_had(model: Model) -> None:
+    work = MicroBatches(model, batch=8, wait=30)
     begin = time.monotonic()
-    found = [work.ask([1], "a"), work.ask([2], "a")]
-    assert [one.result(5) for one in found] == [[("a", 2)], [("a", 4)]]
-    assert model.read == [([1, 2], "a")]
-    assert time.monotonic() - begin < 5  # a full batch waits no longer
+    work.ask([1], "a").result(10)
+    work.ask([1, 2], "a").result(10)  # nobody waits after a single text
+    found = [work.ask([3], "a"), work.ask([4], "a")]
+    assert [one.result(10) for one in found] == [[("a", 6)], [("a", 8)]]
+    assert model.read == [([1], "a"), ([1, 2], "a"), ([3, 4], "a")]
+    work.ask([1, 2, 3, 4, 5, 6, 7, 8, 9], "a").result(10)
+    work.ask([1, 2, 3, 4, 5, 6, 7, 8], "a").result(10)  # a batch is enough
+    work.call(lambda: None).result(10)  # a call waits for nobody
+    assert time.monotonic() - begin < 10
+    work.close()
+
+
+def test_a_reading_waits_no_longer_than_it_may(model: Model) -> None:
+    work = MicroBatches(model, batch=8, wait=0.05)
+    work.ask([1, 2], "a").result(10)
+    assert work.ask([3], "a").result(10) == [("a", 6)]
     work.close()
 
 
