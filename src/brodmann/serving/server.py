@@ -36,10 +36,10 @@ def serve(
     """Serve a model over HTTP until Ctrl-C or SIGTERM; requests in flight are answered first.
 
     `model` is a run, a model or export folder, a model in memory, or any reader. `batch` texts are
-    read together; a reading waits at most `wait` seconds for as many as the last one had. Requests that are larger
-    than the limits, or that come when `max_requests` are under way, are refused. Answers that take
-    longer than `timeout` seconds are given up. With BRODMANN_API_KEY in the environment, requests
-    need that key.
+    read together; a reading waits at most `wait` seconds for as many as the last one had. Requests
+    that are larger than the limits, or that come when `max_requests` are under way, are refused;
+    answers that take longer than `timeout` seconds are given up. With BRODMANN_API_KEY in the
+    environment, requests need that key.
     """
     try:
         import uvicorn  # noqa: F401 (here, to say what is missing)

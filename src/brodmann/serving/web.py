@@ -175,8 +175,9 @@ def app(
 
     `model` is a run, a model or export folder, a model in memory, or any reader. `batch` texts are
     read together; a reading waits at most `wait` seconds for as many texts as the last one had.
-    With a `key`, requests need the header `Authorization: Bearer KEY`; `hosts` are the names in the Host header to answer to
-    (default: all). The thread that reads ends with `app.state.work.close()`, or with the process.
+    With a `key`, requests need the header `Authorization: Bearer KEY`; `hosts` are the names in
+    the Host header to answer to (default: all). The thread that reads ends with
+    `app.state.work.close()`, or with the process.
     """
     if batch < 1:
         raise InputError(f"batch = {batch}: expected at least 1")

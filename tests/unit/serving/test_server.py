@@ -1,12 +1,17 @@
 """The socket of the server: its packets, its port, and what is wrong with an address."""
 
 import asyncio
+import re
 import socket
+import tomllib
+from pathlib import Path
 
 import pytest
 
 from brodmann.errors import InputError
 from brodmann.serving.server import _in_url, _listening
+
+ROOT = Path(__file__).parents[3]
 
 
 def test_small_packets_are_sent_at_once() -> None:
@@ -56,3 +61,18 @@ def test_what_is_wrong_with_an_address_is_said(host: str, port: int, message: st
 
 def test_addresses_of_the_sixth_version_have_brackets() -> None:
     assert (_in_url("::1"), _in_url("127.0.0.1")) == ("[::1]", "127.0.0.1")
+
+
+def test_the_image_has_what_the_extras_and_the_command_line_need() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    typer = [name for name in project["dependencies"] if name.startswith("typer")]
+    image = (ROOT / "serving.Dockerfile").read_text(encoding="utf-8")
+    assert sorted(re.findall(r'"([a-z-]+>=[\d.]+)"', image)) == sorted(
+        [*extras["runtime"], *extras["serve"], *typer]
+    )
+    page = (ROOT / "docs" / "serving.md").read_text(encoding="utf-8")
+    installed = re.search(r"^pip install (onnxruntime .*)$", page, re.MULTILINE)
+    assert installed is not None
+    needed = [*extras["runtime"], *extras["serve"], *typer]
+    assert sorted(installed[1].split()) == sorted(name.partition(">=")[0] for name in needed)
