@@ -356,7 +356,7 @@ def test_an_unusual_text_is_not_a_text_for_the_task(browser: Any, model: Any) ->
     texts = np.eye(int(model.config.hidden_size), dtype=np.float16)[:3]
     domain = Domain(texts, held_out=np.zeros(100, np.float32))  # as usual as can be
     surprises = np.sort(np.linspace(0, 1, 50).astype(np.float32))
-    model.rules |= {name: Rules(domain=domain, surprises=surprises) for name in ALL}
+    model.rules |= {name: Rules(1.0, domain=domain, surprises=surprises) for name in ALL}
     served = Served(of(model))
     try:
         opened = Opened(browser, served.url)
