@@ -60,6 +60,7 @@ bench: $(STAMP)  ## speed as ratios in one run
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/training.py
 	$(BIN)/python benchmarks/meta.py
+	$(BIN)/python benchmarks/serving.py
 	test -z "$(BRODMANN_DATA)" || $(BIN)/python benchmarks/encoding.py "$(BRODMANN_DATA)"
 	$(BIN)/pip install --quiet --constraint constraints.txt captum
 	$(BIN)/python benchmarks/head_map.py

@@ -19,6 +19,7 @@ ENTRIES = {
     "fit.fit",
     "unseen.meta_test",
     "of_transfers.transfer_losses",
+    "server.serve",
 }
 
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from brodmann.results import Dissociation as Dissociation
     from brodmann.results import HeadScores as HeadScores
     from brodmann.results import Mistakes as Mistakes
+    from brodmann.serving.server import serve as serve
     from brodmann.training.method_settings import IAT as IAT
     from brodmann.training.methods.distillation import distill as distill
     from brodmann.training.output_heads import fit_output_heads as fit_output_heads
@@ -98,6 +99,7 @@ _PUBLIC = {
     "report": "brodmann.verbs.running",
     "calibrate": "brodmann.verbs.calibrating",
     "predict": "brodmann.verbs.using",
+    "serve": "brodmann.serving.server",
     "export": "brodmann.verbs.using",
     "prune": "brodmann.verbs.using",
     "push": "brodmann.verbs.using",

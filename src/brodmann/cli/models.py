@@ -1,8 +1,9 @@
-"""Commands that use a trained model: prune, export, push, predict, submit to a benchmark."""
+"""Commands that use a trained model: prune, export, push, predict, serve, submit to a benchmark."""
 
 import io
 import json
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -225,6 +226,52 @@ def _tell(text: str) -> None:
 
 def _speaks_utf8(stream: Any) -> bool:
     return (stream.encoding or "").lower().replace("-", "") == "utf8"
+
+
+@app.command(rich_help_panel=USE)
+def serve(
+    model: Annotated[Path, typer.Argument(help="run, model or export folder", show_default=False)],
+    host: Annotated[str, typer.Option(help="address to listen at")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="port; 0 for any that is free")] = 8000,
+    batch: Annotated[int, typer.Option(help="texts that are read together", min=1)] = 32,
+    wait: Annotated[
+        float,
+        typer.Option(help="seconds to wait for as many texts as were read before", min=0, max=1),
+    ] = 0.002,
+    timeout: Annotated[float, typer.Option(help="seconds until a request is given up")] = 30.0,
+    max_texts: Annotated[int, typer.Option(help="texts per request", min=1)] = 256,
+    max_length: Annotated[int, typer.Option(help="characters per text", min=1)] = 20_000,
+    max_body: Annotated[int, typer.Option(help="bytes per request", min=1)] = 1_000_000,
+    max_requests: Annotated[int, typer.Option(help="requests under way at once", min=1)] = 256,
+    device: Device = "auto",
+) -> None:
+    """Answer over HTTP, with a page to try the model on.
+
+    Set BRODMANN_API_KEY to require a key.
+
+    Example: brodmann serve runs/demo --port 8000
+    """
+    from brodmann.serving.opening import is_export
+    from brodmann.serving.server import serve as serve_model
+
+    if not is_export(model):
+        with suppress(ModuleNotFoundError):  # without torch, opening it says what is missing
+            check_model_folder(model)
+    with noted(lambda text: complain(f"note: {text}")):
+        serve_model(
+            model,
+            host=host,
+            port=port,
+            device=device,
+            batch=batch,
+            wait=wait,
+            timeout=timeout,
+            max_texts=max_texts,
+            max_length=max_length,
+            max_body=max_body,
+            max_requests=max_requests,
+            say=lambda text: print(text, flush=True),
+        )
 
 
 @app.command(rich_help_panel=USE)

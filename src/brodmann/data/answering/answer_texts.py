@@ -86,10 +86,27 @@ def _of_one(reader: Reader, texts: Sequence[Any], request: Request) -> list[Answ
     return _together(reader, {name: examples}, request)[name] if examples else []
 
 
+def check_readable(reader: Reader, texts: Sequence[Any], request: Request) -> None:
+    """Raise the InputError of inputs that no task reads, without reading any of them."""
+    _grouped(reader, texts, request)
+
+
 def _of_all(reader: Reader, texts: Sequence[Any], request: Request) -> list[dict[str, Answer]]:
     answers: list[dict[str, Answer]] = [{} for _ in texts]
+    asked, groups = _grouped(reader, texts, request)
+    for group in groups:
+        for name, found in _together(reader, group, request).items():
+            for place, answer in zip(asked[name], found, strict=True):
+                answers[place][name] = answer
+    return [{name: answer[name] for name in request.tasks if name in answer} for answer in answers]
+
+
+def _grouped(
+    reader: Reader, texts: Sequence[Any], request: Request
+) -> tuple[dict[str, list[int]], list[dict[str, list[Example]]]]:
+    """The inputs that each task can read, and the tasks' examples, by what is read at once."""
     specs = {name: reader.specs[name] for name in request.tasks}
-    asked: dict[str, list[int]] = {}  # the inputs each task can read
+    asked: dict[str, list[int]] = {}
     for name, spec in specs.items():
         asked[name] = [place for place, text in enumerate(texts) if fits(spec, text)]
     read = {place for places in asked.values() for place in places}
@@ -102,14 +119,10 @@ def _of_all(reader: Reader, texts: Sequence[Any], request: Request) -> list[dict
     groups: dict[Any, dict[str, list[Example]]] = {}  # tasks that read identical rows
     for name, places in asked.items():
         if places:
-            examples = read_inputs(specs[name], [texts[place] for place in places])
+            examples = read_inputs(specs[name], [texts[place] for place in places], places)
             rows = _rows(specs[name], examples) if reader.one_pass else None
             groups.setdefault(rows or name, {})[name] = examples
-    for group in groups.values():
-        for name, found in _together(reader, group, request).items():
-            for place, answer in zip(asked[name], found, strict=True):
-                answers[place][name] = answer
-    return [{name: answer[name] for name in specs if name in answer} for answer in answers]
+    return asked, list(groups.values())
 
 
 def _rows(spec: TaskSpec, examples: Sequence[Example]) -> tuple[Any, ...] | None:

@@ -12,9 +12,13 @@ from brodmann.data.tasks import Example, TaskSpec
 from brodmann.errors import InputError
 
 
-def read_inputs(spec: TaskSpec, texts: Sequence[Any]) -> list[Example]:
+def read_inputs(
+    spec: TaskSpec, texts: Sequence[Any], places: Sequence[int] | None = None
+) -> list[Example]:
+    """Inputs → examples; `places` are those of the inputs in a longer list, for messages."""
     examples = []
-    for place, text in enumerate(as_list(texts)):
+    given = as_list(texts)
+    for place, text in zip(places or range(len(given)), given, strict=True):
         try:
             text = in_shape(spec, text)
         except InputError as error:
@@ -62,14 +66,15 @@ def is_table(texts: Any) -> bool:
     return is_frame(texts) or (is_dataset(texts) and hasattr(texts, "num_rows"))
 
 
-def _roles(spec: TaskSpec) -> list[str]:
+def text_roles(spec: TaskSpec) -> list[str]:
+    """What the task reads: `text`, `text_pair`, `question`, `context`, `tokens`, `choices`."""
     kind = KINDS[spec.kind]
     return [role for role in spec.columns if role not in kind.TARGETS]
 
 
 def fits(spec: TaskSpec, text: Any) -> bool:
     """Whether the input has the columns that the task reads."""
-    roles = _roles(spec)
+    roles = text_roles(spec)
     if isinstance(text, Mapping):
         try:
             text = in_shape(spec, text)
@@ -92,7 +97,7 @@ def in_shape(spec: TaskSpec, text: Any) -> Any:
     try:
         return shaped(dict(text), spec.shape) or text
     except MissingFieldError:
-        if all(_has(text, spec.columns[role], role) for role in _roles(spec)):
+        if all(_has(text, spec.columns[role], role) for role in text_roles(spec)):
             return text  # already in the task's own columns
         raise
 
@@ -104,7 +109,7 @@ def _has(text: Mapping[str, Any], column: str | list[str], role: str) -> bool:
 
 def expected_input(spec: TaskSpec) -> str:
     """Describe the input that a task expects, as Python and JSON Lines both write it."""
-    roles = _roles(spec)
+    roles = text_roles(spec)
     columns = [spec.columns[role] for role in roles]
     names = [name for c in columns for name in ([c] if isinstance(c, str) else c)]
     named = f"{{{', '.join(f'{json.dumps(name, ensure_ascii=False)}: ...' for name in names)}}}"
@@ -117,7 +122,7 @@ def expected_input(spec: TaskSpec) -> str:
 
 def needed_columns(spec: TaskSpec) -> str:
     """Describe the columns of a file that a task can answer."""
-    columns = [spec.columns[role] for role in _roles(spec)]
+    columns = [spec.columns[role] for role in text_roles(spec)]
     names = [f"'{n}'" for c in columns for n in ([c] if isinstance(c, str) else c)]
     if len(names) == 1:
         return f"a column {names[0]}, or plain lines of text"
@@ -125,7 +130,7 @@ def needed_columns(spec: TaskSpec) -> str:
 
 
 def _by_role(spec: TaskSpec, text: Any) -> dict[str, Any]:
-    roles = _roles(spec)
+    roles = text_roles(spec)
     if isinstance(text, Mapping):
         given = {role: _value(text, spec.columns[role], role) for role in roles}
         if "choice_names" in text:
