@@ -6,6 +6,7 @@ damage, the worst first. The smallest number that suffices is found by bisection
 that a further layer in float32 does not make a task worse.
 """
 
+import shutil
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from brodmann.data.answering.rules import Rules
+from brodmann.data.encoding import Encoded
 from brodmann.errors import InputError, note
+from brodmann.files import Array
 from brodmann.pipeline.package_parity import BATCH, Trial, compare
 from brodmann.runtime.onnx_reader import OnnxReader, open_graph
 
@@ -52,13 +55,22 @@ class Bench:
     ) -> None:
         self.graph, self.reader, self.rules, self.scratch = graph, reader, rules, scratch
         self.trials = [trial for trial in trials if trial.spec.name in graph.tasks]
+        self.tried = 0
+
+    @property
+    def path(self) -> Path:
+        """The form tried last; each has files of its own, since an open one is still read."""
+        return self.scratch / str(self.tried) / self.graph.file
 
     def with_int8(self, layers: Collection[str]) -> OnnxReader:
         """The package with only these layers in int8."""
         from brodmann.models.quantisation import quantise
 
-        quantise(self.reader.folder / self.graph.file, self.scratch / self.graph.file, layers)
-        return self.reader.using(self.graph.file, open_graph(self.scratch / self.graph.file))
+        shutil.rmtree(self.path.parent, ignore_errors=True)
+        self.tried += 1
+        self.path.parent.mkdir(parents=True)
+        quantise(self.reader.folder / self.graph.file, self.path, layers)
+        return self.reader.using(self.graph.file, open_graph(self.path, self.reader.threads))
 
     def losses(self, layers: Collection[str]) -> dict[str, float]:
         """The points that every judged task loses with these layers in int8."""
@@ -71,18 +83,16 @@ class Bench:
         reader, found = self.with_int8([layer]), []
         for trial in self.trials:
             few = trial.encoded.only(np.arange(min(SAMPLE, len(trial.examples))))
-            name = [trial.spec.name]
-            before, after = (
-                np.concatenate(
-                    [
-                        np.ravel(one)
-                        for one in used.read(few, name, batch_size=BATCH)[trial.spec.name].outputs
-                    ]
-                )
-                for used in (self.reader, reader)
-            )
+            before, after = (_outputs(used, few, trial) for used in (self.reader, reader))
             found.append(float(np.sqrt(np.mean((after - before) ** 2)) / (before.std() + 1e-9)))
         return max(found)
+
+
+def _outputs(reader: OnnxReader, encoded: Encoded, trial: Trial) -> Array:
+    """All outputs of one task, one after the other."""
+    name = trial.spec.name
+    outputs = reader.read(encoded, [name], batch_size=BATCH)[name].outputs
+    return np.concatenate([np.ravel(values) for values in outputs])
 
 
 def choose_int8(bench: Bench, tolerance: float) -> Chosen:
@@ -102,9 +112,7 @@ def choose_int8(bench: Bench, tolerance: float) -> Chosen:
         order = sorted(layers, key=lambda layer: -damage[layer])
         kept = order[: _fewest(bench, order, tolerance)]
     bench.with_int8([layer for layer in layers if layer not in kept])
-    return Chosen(
-        read_graph(bench.graph, bench.scratch / bench.graph.file), len(layers), kept, damage
-    )
+    return Chosen(read_graph(bench.graph, bench.path), len(layers), kept, damage)
 
 
 def _fewest(bench: Bench, order: Sequence[str], tolerance: float) -> int:

@@ -118,7 +118,9 @@ def _lower(
             note(f"int8: task '{trial.spec.name}' has no validation examples: its loss is unknown")
     with tempfile.TemporaryDirectory() as scratch:
         chosen = [
-            choose_int8(Bench(graph, reader, trials, model.rules, Path(scratch)), tolerance)
+            choose_int8(
+                Bench(graph, reader, trials, model.rules, Path(scratch, graph.file)), tolerance
+            )
             for graph in graphs
         ]
         write_graphs([one.graph for one in chosen], folder)

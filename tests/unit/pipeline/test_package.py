@@ -173,7 +173,7 @@ class Planted:
         self.names = [str(n) for n in range(layers)]
         self.bad = set(self.names[-sensitive:] if sensitive else ())
         self.graph: Any = None
-        self.scratch = Path()
+        self.path = Path()
         self.tried: list[set[str]] = []
         quantisation = "brodmann.models.quantisation"
         monkeypatch.setattr(f"{quantisation}.layers_of_graph", lambda _: list(self.names))
