@@ -119,28 +119,7 @@ def sensitive(tasks: list[Any]) -> bm.MultiTaskModel:
 def answered_by(model: Any) -> list[Any]:
     """A task whose right answers are the model's own, and about which it is never in doubt."""
     drawn = np.random.default_rng(0)
-    words = [
-        "the",
-        "a",
-        "red",
-        "big",
-        "old",
-        "sad",
-        "cat",
-        "dog",
-        "sat",
-        "ran",
-        "on",
-        "under",
-        "near",
-        "with",
-        "and",
-        "yes",
-        "no",
-        "it",
-        "is",
-        "not",
-    ]
+    words = ["the", "a", "red", "big", "old", "cat", "dog", "sat", "ran", "on", "with", "and", "no"]
     texts = [" ".join(drawn.choice(words, size=drawn.integers(3, 12))) for _ in range(200)]
 
     def odds() -> Any:
