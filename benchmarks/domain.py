@@ -142,10 +142,7 @@ def main() -> None:
     chosen = parser.parse_args()
     model = bm.MultiTaskModel.from_pretrained(chosen.run, device="cpu")
     sources = {"sst2": "glue/sst2", "qnli": "glue/qnli", "mrpc": "glue/mrpc", "stsb": "glue/stsb"}
-    own = {
-        name: loaded(sources.get(name, name), chosen.data)
-        for name in model.specs
-    }
+    own = {name: loaded(sources.get(name, name), chosen.data) for name in model.specs}
     unseen = []
     for use in UNSEEN:
         try:
