@@ -130,6 +130,8 @@ def test_prune_writes_a_smaller_model(trained: Path, tmp_path: Path, command: Co
     assert result["parameters"][1] < result["parameters"][0]
     small = bm.MultiTaskModel.from_pretrained(tmp_path / "half")
     full = bm.MultiTaskModel.from_pretrained(trained)
+    assert set(small.rules) == set(full.rules)
+    small.rules, full.rules = {}, {}  # the smaller model has rules of its own
     scores = bm.HeadScores.load(trained / "importance.json")
     assert [tuple(head) for head in result["heads"]] == scores.least(0.5)
     with bm.head_gates(full, off=scores.least(0.5)):
@@ -226,11 +228,31 @@ def test_a_pruned_model_is_exported_with_zeroed_heads(
     assert command(*words)[0] == 0
     stock = AutoModelForSequenceClassification.from_pretrained(tmp_path / "out").eval()
     model = bm.MultiTaskModel.from_pretrained(small)
+    assert set(model.rules) == set(bm.MultiTaskModel.from_pretrained(trained).rules)  # its own
     inputs = model.tokenizer(["The team won the match."], return_tensors="pt")
     with torch.no_grad():
         row = stock(**inputs).logits.softmax(-1)[0].tolist()
     answer = model.predict("topic", ["The team won the match."])[0]["probabilities"]
     assert row == pytest.approx(list(answer.values()), abs=1e-5)
+
+
+def test_an_exported_task_gives_calibrated_probabilities(
+    trained: Path, tmp_path: Path, command: Command
+) -> None:
+    from transformers import AutoModelForSequenceClassification
+
+    model = bm.MultiTaskModel.from_pretrained(trained)
+    assert model.rules["topic"].temperature != 1.0
+    assert command("export", trained, "--task", "topic", "--out", tmp_path / "out")[0] == 0
+    stock = AutoModelForSequenceClassification.from_pretrained(tmp_path / "out").eval()
+    inputs = model.tokenizer(["The team won the match."], return_tensors="pt")
+    with torch.no_grad():
+        row = stock(**inputs).logits.softmax(-1)[0].tolist()
+    calibrated = model.predict("topic", ["The team won the match."])[0]["probabilities"]
+    assert row == pytest.approx(list(calibrated.values()), abs=1e-5)
+    model.rules = {}
+    plain = model.predict("topic", ["The team won the match."])[0]["probabilities"]
+    assert row != pytest.approx(list(plain.values()), abs=1e-5)
 
 
 @pytest.fixture(scope="module")

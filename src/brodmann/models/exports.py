@@ -82,6 +82,7 @@ def stock_model(model: Any, task: str, *, zeroed: bool = False) -> Any:
         _pass_first_token(stock, head)
     if spec.kind == "regression":
         _fold_units(stock, head, spec)
+    _fold_temperature(stock, head, temperature_of(model, task))
     return stock.eval()
 
 
@@ -154,6 +155,21 @@ def _fold_units(stock: Any, head: TaskHead, spec: Any) -> None:
         last.bias.mul_(spec.target_scale).add_(spec.target_mean)
 
 
+def _fold_temperature(stock: Any, head: TaskHead, temperature: float) -> None:
+    """Scale the logits, so that their softmax gives the calibrated probabilities."""
+    if temperature != 1.0:
+        last = _last_linear(stock, head)
+        with torch.no_grad():
+            last.weight.div_(temperature)
+            if last.bias is not None:
+                last.bias.div_(temperature)
+
+
+def temperature_of(model: Any, task: str) -> float:
+    """What the task's logits are divided by; the other rules need more than a graph."""
+    return model.rules[task].temperature if task in model.rules else 1.0
+
+
 def export_transformers(model: Any, task: str, folder: Path, *, zeroed: bool = False) -> None:
     """Write a folder that `AutoModelFor...` and `pipeline` load.
 
@@ -212,7 +228,8 @@ class _TaskAlone(nn.Module):
         self.encoder = folded(plain_backbone(model, task), model.gates)
         self.head = model.head_of(task)
         spec = model.spec(task)
-        self.scale = spec.target_scale if spec.kind == "regression" else 1.0
+        cooler = 1 / temperature_of(model, task)
+        self.scale = spec.target_scale if spec.kind == "regression" else cooler
         self.mean = spec.target_mean if spec.kind == "regression" else 0.0
 
     def forward(

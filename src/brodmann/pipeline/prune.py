@@ -31,6 +31,7 @@ def prune(
 ) -> dict[str, Any]:
     """Write the smaller model; return its size, speed and scores before and after."""
     one_process("prune")
+    from brodmann.measuring.fitting_rules import fit_rules
     from brodmann.models.heads.removal import prune_heads
     from brodmann.models.heads.slices import group_size
     from brodmann.models.multitask import MultiTaskModel
@@ -61,6 +62,15 @@ def prune(
     prune_heads(small, [*heads, *off])  # heads that are switched off are removed, too
     report("stage", {"text": f"removed {len(heads)} of {scores.heads} heads, scoring"})
     facts, measured = beside(full, small, tasks, config)
+    if full.rules:
+        report("stage", {"text": "calibrating the smaller model"})
+        fit_rules(
+            small,
+            tasks,
+            **config.calibrate.model_dump(),
+            batch_size=config.training.evaluation_batch_size,
+            precision=config.training.precision,
+        )
     small.save_pretrained(target, scores=measured)
     result = {
         "folder": str(target),

@@ -73,6 +73,7 @@ def prune_heads(
         gone[layer] = sorted([*gone.get(layer, []), head])
     written = {str(layer): gone[layer] for layer in sorted(gone)}
     _write_down(unwrapped(model), inner, written)
+    vars(unwrapped(model)).get("rules", {}).clear()  # of a multi-task model: they no longer hold
     return model
 
 
