@@ -21,8 +21,8 @@ $(STAMP): pyproject.toml constraints.txt
 demo: $(STAMP)  ## train builtin:minilm on built-in tasks, ask it something, export it
 	$(BIN)/brodmann run examples/demo.toml
 	@echo
-	echo "The soup was cold, but we loved the place." | $(BIN)/brodmann predict runs/demo --task sentiment
-	echo "Yesterday Susan Ashbury flew to Madrid." | $(BIN)/brodmann predict runs/demo --task entities
+	echo "The soup was cold, but we loved the place." | $(BIN)/brodmann predict runs/demo --abstain 0.05
+	echo "Yesterday Susan Ashbury flew to Madrid." | $(BIN)/brodmann predict runs/demo --abstain 0.05
 	test -d runs/demo/onnx || $(BIN)/brodmann export runs/demo --to onnx
 	@echo
 	@echo "All tasks are in runs/demo/onnx. Serve them with: $(BIN)/brodmann serve runs/demo/onnx"
