@@ -1,4 +1,4 @@
-"""The meta-learning example with its own settings: a shared start can help where one was planted."""
+"""The meta-learning example with its own settings: a planted start can help on an unseen pair."""
 
 import json
 from collections.abc import Callable
