@@ -131,8 +131,6 @@ ALIASES = {
 }
 # What a signature of this length cannot say.
 EXEMPT = {
-    "MultiTaskModel.predict": "answers for a list, a frame for a frame: `bm.predict` overloads",
-    "MultiTaskModel.predict_all": "the same",
     "MultiTaskModel.bare_models": "models of transformers, whose classes share no useful type",
     "MultiTaskModel.paths": "the same",
     "MultiTaskModel.states": "outputs of transformers models, whose fields differ",

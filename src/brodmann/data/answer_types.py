@@ -1,9 +1,10 @@
 """What users get as answers: which keys an answer may have, for editors and type checkers."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias, TypedDict
 
-Input: TypeAlias = str | tuple[str, str] | Mapping[str, object]  # a text, a pair, or columns
+# A text; a pair, or the words of a text; or columns.
+Input: TypeAlias = str | Sequence[str] | Mapping[str, object]
 
 
 class Entity(TypedDict, total=False):

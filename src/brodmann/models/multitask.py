@@ -11,8 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from brodmann.data.answering.answer_texts import USUAL_BATCH
-from brodmann.data.answering.rules import Rules, Wishes
+from brodmann.data.answering.predicts import Predicts
+from brodmann.data.answering.reader import Reader
+from brodmann.data.answering.rules import Rules
 from brodmann.data.batches import Batch, Part
 from brodmann.data.encoding import Encoded, encode_task
 from brodmann.data.kinds import KINDS
@@ -59,7 +60,7 @@ class Outputs:
     losses: list[Tensor]
 
 
-class MultiTaskModel(AroundBackbones):
+class MultiTaskModel(AroundBackbones, Predicts):
     """One encoder for many tasks. Build it with `from_pretrained`."""
 
     def __init__(
@@ -286,40 +287,10 @@ class MultiTaskModel(AroundBackbones):
             "trainable": sum(p.numel() for p in self.parameters() if p.requires_grad),
         }
 
-    def predict(
-        self,
-        task: str,
-        texts: Any,
-        *,
-        abstain: float | None = None,
-        coverage: float | None = None,
-        batch_size: int = USUAL_BATCH,
-    ) -> Any:
-        """Answer texts for one task: labels with probabilities, values, spans or entities.
+    def reader(self) -> Reader:
+        from brodmann.models.predicting import TorchReader
 
-        `texts` holds strings, pairs (tuples) or dicts with the task's columns: a list of dicts is
-        returned. A frame or Dataset is returned with the columns `<task>.answer` and
-        `<task>.score`. After `bm.calibrate`, texts whose `in_domain` is below `abstain` get no
-        answer, and `coverage` adds the set or interval that is right this often.
-        """
-        from brodmann.models.predicting import predict
-
-        return predict(self, task, texts, Wishes(abstain, coverage), batch_size=batch_size)
-
-    def predict_all(
-        self,
-        texts: Any,
-        *,
-        tasks: Sequence[str] | None = None,
-        abstain: float | None = None,
-        coverage: float | None = None,
-        batch_size: int = USUAL_BATCH,
-    ) -> Any:
-        """Answer texts for every task that can read them, in one pass if they share the encoder."""
-        from brodmann.models.predicting import predict_all
-
-        wishes = Wishes(abstain, coverage)
-        return predict_all(self, texts, tasks, wishes, batch_size=batch_size)
+        return TorchReader(self)
 
     def save_pretrained(
         self, folder: str | Path, *, scores: Mapping[str, Mapping[str, float]] | None = None

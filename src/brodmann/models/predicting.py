@@ -2,13 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
-from brodmann.data.answering.answer_texts import answer_task, answer_tasks, request_of
 from brodmann.data.answering.reader import Gathered, Reading
-from brodmann.data.answering.rules import Rules, Wishes
+from brodmann.data.answering.rules import Rules
 from brodmann.data.batches import evaluation_order
 from brodmann.data.encoding import Encoded
 from brodmann.data.tasks import Example, TaskSpec
@@ -18,26 +17,6 @@ from brodmann.models.representations import keeping_layers, mean_over_tokens, mi
 
 if TYPE_CHECKING:
     from brodmann.models.multitask import MultiTaskModel
-
-
-def predict(
-    model: "MultiTaskModel", task: str, texts: Any, wishes: Wishes, *, batch_size: int
-) -> Any:
-    model.spec(task)
-    reader = TorchReader(model)
-    return answer_task(reader, texts, request_of(reader, [task], wishes, batch_size))
-
-
-def predict_all(
-    model: "MultiTaskModel",
-    texts: Any,
-    tasks: Sequence[str] | None,
-    wishes: Wishes,
-    *,
-    batch_size: int,
-) -> Any:
-    reader = TorchReader(model)
-    return answer_tasks(reader, texts, request_of(reader, tasks, wishes, batch_size))
 
 
 class TorchReader:

@@ -31,7 +31,6 @@ def prune(
 ) -> dict[str, Any]:
     """Write the smaller model; return its size, speed and scores before and after."""
     one_process("prune")
-    from brodmann.measuring.fitting_rules import fit_rules
     from brodmann.models.heads.removal import prune_heads
     from brodmann.models.heads.slices import group_size
     from brodmann.models.multitask import MultiTaskModel
@@ -63,14 +62,7 @@ def prune(
     report("stage", {"text": f"removed {len(heads)} of {scores.heads} heads, scoring"})
     facts, measured = beside(full, small, tasks, config)
     if full.rules:
-        report("stage", {"text": "calibrating the smaller model"})
-        fit_rules(
-            small,
-            tasks,
-            **config.calibrate.model_dump(),
-            batch_size=config.training.evaluation_batch_size,
-            precision=config.training.precision,
-        )
+        _calibrate(small, tasks, config, report)
     small.save_pretrained(target, scores=measured)
     result = {
         "folder": str(target),
@@ -81,6 +73,20 @@ def prune(
     }
     report("pruned", result)
     return result
+
+
+def _calibrate(model: Any, tasks: list[Task], config: Config, report: Report) -> None:
+    """Fit rules anew: those of the whole model ended with the removal."""
+    from brodmann.measuring.fitting_rules import fit_rules
+
+    report("stage", {"text": "calibrating the smaller model"})
+    fit_rules(
+        model,
+        tasks,
+        **config.calibrate.model_dump(),
+        batch_size=config.training.evaluation_batch_size,
+        precision=config.training.precision,
+    )
 
 
 def beside(

@@ -8,7 +8,7 @@ writer).
 import io
 import json
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from brodmann.files import write_bytes
 from brodmann.training.events import Report
 
 Row = dict[str, Any]
-Answer = dict[str, Any]
+Answer = Mapping[str, Any]
 ZIP_TIME = (1980, 1, 1, 0, 0, 0)  # the same answers, the same bytes
 
 

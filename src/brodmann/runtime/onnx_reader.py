@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from brodmann.data.answering.answer_texts import USUAL_BATCH, answer_task, answer_tasks, request_of
-from brodmann.data.answering.reader import Gathered, Reading
-from brodmann.data.answering.rules import Rules, Wishes
+from brodmann.data.answering.predicts import Predicts
+from brodmann.data.answering.reader import Gathered, Reader, Reading
+from brodmann.data.answering.rules import Rules
 from brodmann.data.answering.rules_file import read_rules
 from brodmann.data.batches import evaluation_order, padded_rows, rows_of_items
 from brodmann.data.encoding import Encoded
@@ -42,7 +42,7 @@ def _check_installed() -> None:
             raise InputError(f"brodmann.runtime needs the package {name}: {INSTALL}") from None
 
 
-class OnnxReader:
+class OnnxReader(Predicts):
     """The tasks of a package. Graphs are opened when they are first asked."""
 
     def __init__(self, folder: Path, threads: int | None = None) -> None:
@@ -70,31 +70,8 @@ class OnnxReader:
     def one_pass(self) -> bool:
         return self.description.one_pass
 
-    def predict(
-        self,
-        task: str,
-        texts: Any,
-        *,
-        abstain: float | None = None,
-        coverage: float | None = None,
-        batch_size: int = USUAL_BATCH,
-    ) -> Any:
-        """Answer texts for one task, as `MultiTaskModel.predict` does."""
-        request = request_of(self, [task], Wishes(abstain, coverage), batch_size)
-        return answer_task(self, texts, request)
-
-    def predict_all(
-        self,
-        texts: Any,
-        *,
-        tasks: Sequence[str] | None = None,
-        abstain: float | None = None,
-        coverage: float | None = None,
-        batch_size: int = USUAL_BATCH,
-    ) -> Any:
-        """Answer texts for every task that can read them, as `MultiTaskModel.predict_all` does."""
-        request = request_of(self, tasks, Wishes(abstain, coverage), batch_size)
-        return answer_tasks(self, texts, request)
+    def reader(self) -> Reader:
+        return self
 
     def encode(self, spec: TaskSpec, examples: Sequence[Example]) -> Encoded:
         found = self.description

@@ -3,10 +3,11 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, TypeAlias, overload
 
 from brodmann.config import Changes
 from brodmann.data.answer_types import Answer, Input
+from brodmann.data.answering.predicts import Frame
 from brodmann.data.corpus import Corpus
 from brodmann.data.tasks import Task
 from brodmann.errors import InputError, did_you_mean
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 Place = str | os.PathLike[str]
 Trained: TypeAlias = "Place | Run | MultiTaskModel"
-Frame = TypeVar("Frame")  # of pandas or polars, or a Dataset: what comes back is of the same type
 
 
 @overload

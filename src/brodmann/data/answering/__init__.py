@@ -5,6 +5,7 @@
 | `inputs.py` | what users give: texts, pairs, rows, tables → examples |
 | `answer_texts.py` | examples → one reading by the model → answers |
 | `reader.py` | what a model in any form has to do for that |
+| `predicts.py` | `predict` and `predict_all` of whatever has a reader |
 | `answer_columns.py` | answers as columns of the table they belong to |
 | `decisions.py` | what answers consist of: choices among several possibilities |
 | `temperature.py` | probabilities that are as often right as they say |
