@@ -1,6 +1,7 @@
 """`brodmann export RUN --to onnx`: all tasks of a run, and an environment without torch."""
 
 import json
+import re
 import subprocess
 import sys
 import venv
@@ -14,6 +15,7 @@ from tests.packages import assert_alike
 
 import brodmann as bm
 import brodmann.runtime
+from brodmann.errors import InputError
 from brodmann.files import read_json
 
 pytestmark = pytest.mark.long  # all of them, or the shared run would be trained twice
@@ -95,6 +97,7 @@ def test_missing_data_is_noted_and_random_texts_are_compared(
     ("words", "message"),
     [
         ((), "--to transformers holds one task: name it with --task, or export all tasks with"),
+        (("--int8",), "--int8 needs --to onnx without --task"),
         (("--to", "peft"), "--to peft holds one task: name it with --task"),
         (("--to", "onnx", "--task", "own", "--int8"), "--int8 needs --to onnx without --task"),
         (("--to", "onnx", "--tolerance", "2"), "--tolerance needs --int8: nothing is lost in"),
@@ -143,3 +146,24 @@ def test_a_wheel_answers_where_only_three_packages_are(
     assert str(tmp_path / "venv") in found["from"]
     model: Any = bm.MultiTaskModel.from_pretrained(trained)
     assert_alike(found["answers"], model.predict_all(["A wonderful film.", "row 3 of the file"]))
+
+
+def test_an_export_in_the_place_of_a_run_is_one_line(
+    exported: tuple[Path, str], tmp_path: Path, command: Command
+) -> None:
+    folder = exported[0]
+    said = f"{folder}: is an export, which `brodmann serve` and brodmann.runtime read: name the run"
+    texts = tmp_path / "texts.txt"
+    texts.write_text("A wonderful film.\n", encoding="utf-8")
+    for words in (("predict", folder, texts), ("export", folder, "--to", "onnx")):
+        code, out, err = command(*words)
+        assert (code, out) == (2, "")
+        assert err.startswith(f"brodmann: {said}") and err.count("\n") == 1
+    with pytest.raises(InputError, match=re.escape(said)):
+        bm.MultiTaskModel.from_pretrained(folder)
+    assert command("calibrate", folder) == (
+        2,
+        "",
+        f"brodmann: {folder}: is a folder without a run, expected a TOML file; did you mean "
+        f"'{folder.parent}'?\n",
+    )

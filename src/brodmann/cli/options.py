@@ -138,8 +138,10 @@ def check_model_folder(model: Path) -> None:
     if not model.is_dir():
         raise InputError(f"{model}: no such folder, expected a run or a model folder")
     from brodmann.models.saving import is_model_folder
+    from brodmann.runtime.package_files import refuse_export
 
     if not is_model_folder(model) and not is_model_folder(model / "model"):
+        refuse_export(model)
         if not (model / "checkpoints").is_dir():
             raise InputError(f"{model}: no trained model in it")
         from brodmann.config import load_config

@@ -203,6 +203,8 @@ def load_config(path: Path, changes: Changes | None = None) -> tuple[Config, Pat
         ) from None
     except IsADirectoryError:
         files = sorted(str(file) for file in path.glob("*.toml"))
+        if (path.parent / "config.toml").is_file():  # the model or an export inside a run
+            files = [str(path.parent)]
         near = f"; did you mean '{files[0]}'?" if len(files) == 1 else ""
         raise InputError(f"{path}: is a folder without a run, expected a TOML file{near}") from None
     except ValueError as error:

@@ -13,6 +13,7 @@ from brodmann.errors import InputError
 from brodmann.files import CHECKSUMS, damage_in
 from brodmann.models.backbone.foreign import reason_of
 from brodmann.models.saving import FILES, is_model_folder
+from brodmann.runtime.package_files import refuse_export
 
 READ = ("*.safetensors", "*.json", "*.txt", "*.jinja", "*.model")
 LOG_IN = "log in with `hf auth login`, or set HF_TOKEN"
@@ -37,6 +38,7 @@ def folder_of_trained(
             return None
         repo_id = name if isinstance(name, str) else name.as_posix()
         if folder.exists() or not is_repository(repo_id):
+            refuse_export(folder)
             raise InputError(f"{name}: not a trained multi-task model: give the tasks to build one")
         return download(repo_id, revision, token)
     if tasks_given:

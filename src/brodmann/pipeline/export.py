@@ -73,8 +73,8 @@ def export(
     from brodmann.models.multitask import MultiTaskModel
     from brodmann.models.peft_export import export_peft
 
-    _check_form(form, task, zeroed)
     allowed = _allowed(task, form, int8, tolerance)
+    _check_form(form, task, zeroed)
     if isinstance(source, Path):
         # On the CPU: the files are the same anywhere.
         model = MultiTaskModel.from_pretrained(source, device="cpu")
