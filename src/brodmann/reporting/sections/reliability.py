@@ -67,30 +67,33 @@ def _probabilities(found: Mapping[str, Any]) -> list[Block]:
     ]
     caption = (
         "A temperature above 1 makes answers less sure. Expected calibration error (%): how far a "
-        "probability is from the share of right answers. Brier's score is 0 at best. After: each "
-        "fifth of the validation examples with the temperature of the others."
+        "probability is from the share of right answers. Brier's score is 0 at best. “After” "
+        "scores each fifth of the validation examples with a temperature fitted on the others."
     )
     table = Table((*columns, "Brier before", "Brier after"), rows, caption)
-    plots: list[Block] = [_reliability(judged, key) for key in reversed(_TIMES)]
+    plots: list[Block] = [curves(judged, key) for key in reversed(_TIMES)]
     return [words, table, plots[0], Fold("Before calibration", plots[1:])]
 
 
 _TIMES = ("before", "after")
+FEW = 10  # a share of fewer answers is chance, and its point would draw the eye
 
 
-def _reliability(judged: Mapping[str, Any], key: str) -> Lines:
+def curves(judged: Mapping[str, Any], key: str) -> Lines:
+    """How often answers are right, by their probability, without points of few answers."""
     series = {
-        task: [(100 * said, 100 * right) for said, right, _ in entry[key]["bins"]]
+        task: [(100 * said, 100 * right) for said, right, n in entry[key]["bins"] if n >= FEW]
         for task, entry in judged.items()
     }
-    least = min(point[0] for points in series.values() for point in points)
+    least = min((point[0] for points in series.values() for point in points), default=0.0)
     series["honest"] = [(least, least), (100.0, 100.0)]
     words = "after" if key == "after" else "before"
     return Lines(
         series,
         "probability of the answer (%)",
         "right answers (%)",
-        f"Reliability {words} calibration: below the straight line, answers are too sure.",
+        f"Reliability {words} calibration: below the straight line, answers are too sure. A point "
+        f"stands for {FEW} answers or more.",
     )
 
 
@@ -106,9 +109,9 @@ def _decisions(found: Mapping[str, Any]) -> list[Block]:
     if not rows:
         return []
     caption = (
-        "What `predict` decides by. The score with thresholds is that of each fifth of the "
-        "validation examples with thresholds chosen on the others; they are used only where it is "
-        "higher."
+        "The thresholds by which `predict` decides. Each fifth of the validation examples is "
+        "scored with thresholds chosen on the others; they are used only where this score is "
+        "higher than the usual one."
     )
     columns = ("task", "metric", "usual (%)", "with thresholds (%)", "thresholds")
     return [Table(columns, rows, caption)]
@@ -149,13 +152,14 @@ def _strangers(found: Mapping[str, Any]) -> list[Block]:
     ]
     apart = _mean(one["auroc"] for entry in found.values() for one in entry["other_tasks"].values())
     words = Words(
-        f"`predict --abstain {level:g}` gives no answer to texts that are unlike those of a task: "
-        f"to {percent(level, 0)} % of the task's own texts, and to as many of other texts as it "
-        "can tell from its own."
-        + (f" Their mean AUROC is {plain(apart, 3)}." if apart == apart else "")
+        f"`predict --abstain {level:g}` gives no answer to texts that are unlike a task's own. It "
+        f"refuses about {percent(level, 0)} % of the task's own texts, and other texts as far as "
+        "it can tell them apart."
+        + (f" AUROC for this (0.5: chance, 1: always): {plain(apart, 3)}." if apart == apart else "")
     )
     caption = (
-        "Share of texts refused (%). Row: the task that answers; column: whose texts they are."
+        "Share of texts refused (%). Row: the task that answers; column: whose texts they are; "
+        "–: the task does not read texts of that form."
     )
     matrix = Matrix(names, names, values, caption, values, bold_diagonal=True)
     return [words, matrix]

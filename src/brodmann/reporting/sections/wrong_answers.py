@@ -34,8 +34,8 @@ def section(study: Study) -> Section | None:
     blocks: list[Block] = [summary(tasks)]
     blocks.append(
         Words(
-            "Each example below has its right answer → the model's, the probability that the model "
-            "gave to it, and its row: its place in the validation split, counted from 0.",
+            "Each example below shows the right answer → the model's, the probability of the "
+            "model's, and the row: its place in the validation split, counted from 0.",
             "note",
         )
     )
@@ -64,8 +64,8 @@ def summary(tasks: Mapping[str, Found]) -> Table:
     columns = ("task", "wrong", "wrong (%)", "95 % interval (%)", "examples")
     more = ("suspected labels", "most frequent mistake")
     caption = (
-        "Validation examples with any mistake. Suspected labels are those that the data may have "
-        "wrong, not the model."
+        "Validation examples with any mistake. Suspected labels: examples where the data's label "
+        "may be wrong rather than the model's answer."
     )
     return Table((*columns, *more), rows, caption)
 
