@@ -137,8 +137,7 @@ def grid_engine(
 def check_model_folder(model: Path) -> None:
     if not model.is_dir():
         raise InputError(f"{model}: no such folder, expected a run or a model folder")
-    from brodmann.models.saving import is_model_folder
-    from brodmann.runtime.package_files import refuse_export
+    from brodmann.models.saving import is_model_folder, refuse_export
 
     if not is_model_folder(model) and not is_model_folder(model / "model"):
         refuse_export(model)

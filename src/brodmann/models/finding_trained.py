@@ -12,8 +12,7 @@ from brodmann.data.sources.hub import bars_on_terminals, is_hub_id, without_wait
 from brodmann.errors import InputError
 from brodmann.files import CHECKSUMS, damage_in
 from brodmann.models.backbone.foreign import reason_of
-from brodmann.models.saving import FILES, is_model_folder
-from brodmann.runtime.package_files import refuse_export
+from brodmann.models.saving import FILES, is_model_folder, refuse_export
 
 READ = ("*.safetensors", "*.json", "*.txt", "*.jinja", "*.model")
 LOG_IN = "log in with `hf auth login`, or set HF_TOKEN"

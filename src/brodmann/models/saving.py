@@ -207,6 +207,15 @@ def is_model_folder(folder: Path) -> bool:
         return False
 
 
+def refuse_export(folder: Path) -> None:
+    """Raise InputError if the folder is an export where a run or model is needed."""
+    if (folder / "brodmann.json").is_file():
+        raise InputError(
+            f"{folder}: is an export, which `brodmann serve` and brodmann.runtime read: name the "
+            "run or model that it was made from"
+        )
+
+
 def model_damage(folder: Path) -> str | None:
     """What is missing or truncated in a model folder; None if every file is intact."""
     if not (folder / "config.json").is_file():

@@ -61,15 +61,6 @@ def write_description(folder: Path, found: Description) -> None:
     write_json(folder / DESCRIPTION, document)
 
 
-def refuse_export(folder: Path) -> None:
-    """Raise InputError if the folder is an export where a run or model is needed."""
-    if (folder / DESCRIPTION).is_file():
-        raise InputError(
-            f"{folder}: is an export, which `brodmann serve` and brodmann.runtime read: name the "
-            "run or model that it was made from"
-        )
-
-
 def read_description(folder: str | os.PathLike[str]) -> Description:
     """Read and check a package; InputError if it is not one, damaged, or of a later version."""
     path = Path(folder)

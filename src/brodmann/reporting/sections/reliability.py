@@ -155,7 +155,11 @@ def _strangers(found: Mapping[str, Any]) -> list[Block]:
         f"`predict --abstain {level:g}` gives no answer to texts that are unlike a task's own. It "
         f"refuses about {percent(level, 0)} % of the task's own texts, and other texts as far as "
         "it can tell them apart."
-        + (f" AUROC for this (0.5: chance, 1: always): {plain(apart, 3)}." if apart == apart else "")
+        + (
+            f" AUROC for this (0.5: chance, 1: always): {plain(apart, 3)}."
+            if apart == apart
+            else ""
+        )
     )
     caption = (
         "Share of texts refused (%). Row: the task that answers; column: whose texts they are; "
