@@ -6,7 +6,7 @@ It is saved as one folder (safetensors, JSON, tokenizer, model card) and loaded 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -48,6 +48,10 @@ from brodmann.models.task_heads import (
     reads_pooler,
 )
 from brodmann.results import Head
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+    from transformers.modeling_outputs import BaseModelOutputWithPooling as States
 
 USUAL = ModelSettings()
 
@@ -218,11 +222,11 @@ class MultiTaskModel(AroundBackbones, Predicts):
             raise InputError(f"the model has no task '{task}'{did_you_mean(task, self.specs)}")
         return self.specs[task]
 
-    def bare_models(self) -> list[Any]:
+    def bare_models(self) -> "list[PreTrainedModel]":
         """The transformers models inside the encoder (a single one if it is shared)."""
         return bare_models(self)
 
-    def paths(self) -> list[Any]:
+    def paths(self) -> "list[PreTrainedModel]":
         return list(self.encoder.paths())
 
     @property
@@ -245,10 +249,10 @@ class MultiTaskModel(AroundBackbones, Predicts):
             cache=cache,
         )
 
-    def states(self, inputs: dict[str, Tensor], parts: Sequence[Part]) -> list[Any]:
+    def states(self, inputs: dict[str, Tensor], parts: Sequence[Part]) -> "list[States]":
         """The encoder's states for every part, through the model's own gates."""
         with through(self.encoder, self.gates):
-            found: list[Any] = self.encoder(inputs, parts)
+            found: list[States] = self.encoder(inputs, parts)
         return found
 
     def forward(self, batch: Batch) -> Outputs:
@@ -263,7 +267,7 @@ class MultiTaskModel(AroundBackbones, Predicts):
                 losses.append(KINDS[spec.kind].loss(output, part.labels, spec))
         return Outputs(logits, losses)
 
-    def read_off(self, part: Part, states: Any, inputs: dict[str, Tensor]) -> Tensor:
+    def read_off(self, part: Part, states: "States", inputs: dict[str, Tensor]) -> Tensor:
         """One task's logits from the states of its rows, one entry per item."""
         head = self.head_of(part.task)
         logits: Tensor = head(states, inputs)

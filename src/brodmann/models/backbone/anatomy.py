@@ -12,7 +12,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from inspect import signature
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -20,6 +20,9 @@ from torch import nn
 
 from brodmann.errors import InputError
 from brodmann.files import Array
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 
 @dataclass(frozen=True)
@@ -163,7 +166,7 @@ def layers_of(model: Any) -> list[nn.Module]:
 class AroundBackbones(nn.Module):
     """A module that lists the transformers models inside it: encoders, and models around them."""
 
-    def paths(self) -> list[Any]:
+    def paths(self) -> "list[PreTrainedModel]":
         """Every transformers model inside, one per path; paths may share layers."""
         raise NotImplementedError
 
