@@ -135,6 +135,9 @@ def test_without_rules_wishes_are_refused_with_what_to_do(tiny_model: Any) -> No
         assert HOW_TO_FIT in str(error.value)
     with pytest.raises(bm.InputError, match=r"abstain = 5: expected a level between 0 and 1"):
         tiny_model.predict("single", ["a"], abstain=5)
+    for wrong in ("0.05", True, float("nan")):
+        with pytest.raises(bm.InputError, match="expected a level between 0 and 1"):
+            tiny_model.predict("single", ["a"], abstain=wrong)
     with pytest.raises(bm.InputError, match="answers of tokens have no sets"):
         tiny_model.predict("tag", ["a"], coverage=0.9)
 

@@ -80,8 +80,10 @@ def check_wishes(wishes: Wishes, specs: Mapping[str, TaskSpec], rules: Mapping[s
 
 
 def _check_level(name: str, level: float, expected: str) -> None:
-    if not 0 < level < 1:
-        raise InputError(f"{name} = {level:g}: expected {expected}")
+    is_number = isinstance(level, int | float | np.number) and not isinstance(level, bool)
+    if not is_number or not 0 < level < 1:
+        shown = f"{level:g}" if is_number else repr(level)
+        raise InputError(f"{name} = {shown}: expected {expected}")
 
 
 def answer_by(
