@@ -82,6 +82,20 @@ def seeded() -> None:
     random.seed(0)
 
 
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """The system's Chromium, for the tests that look at a page."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(
+            executable_path=CHROMIUM,
+            args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"],
+        )
+        yield found
+        found.close()
+
+
 def every_kind(count: int = 24) -> list[dict[str, Any]]:
     """A description of one small task a kind, over in-memory rows."""
     pairs = [

@@ -137,19 +137,6 @@ def served(model: Any) -> Iterator[Served]:
     found.stop()
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        found = playwright.chromium.launch(
-            executable_path=CHROMIUM,
-            args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"],
-        )
-        yield found
-        found.close()
-
-
 class Opened:
     """The page, with everything it complained about or asked other servers for."""
 

@@ -37,19 +37,6 @@ def silent(event: str, facts: dict[str, Any]) -> None:
     pass
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        found = playwright.chromium.launch(
-            executable_path=CHROMIUM,
-            args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"],
-        )
-        yield found
-        found.close()
-
-
 class Opened:
     """A page, with everything it complained about or asked the network for."""
 

@@ -66,6 +66,4 @@ class DissociationSettings(Settings):
 class CalibrationSettings(Settings):
     """[calibrate]: the rules by which a trained model answers."""
 
-    examples: PositiveInt = Field(
-        default=1000, description="examples per task and split: more hardly change what is fitted"
-    )
+    examples: PositiveInt = Field(default=1000, description="examples per task and split, at most")
