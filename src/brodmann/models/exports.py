@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from brodmann.data.kinds import KINDS
 from brodmann.errors import InputError
 from brodmann.files import whole_folder, write_json
-from brodmann.models.backbone.anatomy import REMOVED, removed_heads
+from brodmann.models.backbone.anatomy import forget_cuts, is_cut
 from brodmann.models.backbone.load import quiet
 from brodmann.models.derived import plain_backbone
 from brodmann.models.encoders import names_with
@@ -58,15 +58,15 @@ def stock_model(model: Any, task: str, *, zeroed: bool = False) -> Any:
             "export it --to onnx"
         )
     encoder = folded(plain_backbone(model, task), model.gates)
-    if removed_heads(encoder.config):
+    if is_cut(encoder.config):
         if not zeroed:
             raise InputError(
-                "the model has removed heads, a shape that transformers' own classes cannot hold: "
-                "use --zeroed (the same answers at full size), or --to onnx"
+                "the model has removed heads or neurons, a shape that transformers' own classes "
+                "cannot hold: use --zeroed (the same answers at full size), or --to onnx"
             )
-        from brodmann.models.heads.removal import with_zeroed_heads
+        from brodmann.models.smaller.zeroed import at_full_size
 
-        encoder = with_zeroed_heads(encoder)
+        encoder = at_full_size(encoder)
     config = copy.deepcopy(encoder.config)
     _describe(config, spec)
     _check_pooling(head, config, task)
@@ -126,8 +126,7 @@ def _last_linear(stock: Any, head: TaskHead) -> nn.Linear:
 
 def _describe(config: Any, spec: Any) -> None:
     """Set label names and problem type where transformers and its pipelines look for them."""
-    if hasattr(config, REMOVED):
-        delattr(config, REMOVED)
+    forget_cuts(config)
     if spec.kind in ("classification", "multilabel", "tokens"):
         config.num_labels = len(spec.label_list)
         config.id2label = dict(enumerate(spec.label_list))

@@ -111,7 +111,7 @@ def anatomy_of(model: Any, inputs: Mapping[str, object] | None = None) -> Anatom
     """The anatomy of a bare model, from memory if its class and configuration are known."""
     found = _of_model.get(model)
     if found is None:
-        key = (type(model).__qualname__, _described(model.config))
+        key = configuration_key(model)
         found = _of_configuration.get(key)
         if found is None or not _fits(model, found):
             from brodmann.models.backbone.discovery import discover
@@ -123,10 +123,12 @@ def anatomy_of(model: Any, inputs: Mapping[str, object] | None = None) -> Anatom
     return found
 
 
-def _described(config: Any) -> str:
-    settings = config.to_dict()
-    settings.pop(REMOVED, None)
-    return json.dumps(settings, sort_keys=True, default=str)
+def configuration_key(model: Any) -> tuple[str, str]:
+    """The class and the configuration of a bare model, as it was before anything was cut."""
+    settings = model.config.to_dict()
+    for cut in (REMOVED, NEURONS):
+        settings.pop(cut, None)
+    return type(model).__qualname__, json.dumps(settings, sort_keys=True, default=str)
 
 
 def _fits(model: Any, known: Anatomy) -> bool:
@@ -302,11 +304,30 @@ def is_transposed(module: nn.Module) -> bool:
     return type(module).__name__ == "Conv1D"  # GPT-2's linear map, its weight transposed
 
 
-REMOVED = "removed_heads"  # in a configuration: layer (as text) → heads that were removed
+# In a configuration, what was cut away:
+REMOVED = "removed_heads"  # layer (as text) → heads
+NEURONS = "feed_forward_sizes"  # path of a feed-forward block's last linear map → neurons left
 
 
 def removed_heads(config: Any) -> dict[int, list[int]]:
     return {int(layer): heads for layer, heads in getattr(config, REMOVED, {}).items()}
+
+
+def neuron_sizes(config: Any) -> dict[str, int]:
+    """The number of neurons left in every feed-forward block that was cut."""
+    return dict(getattr(config, NEURONS, None) or {})
+
+
+def is_cut(config: Any) -> bool:
+    """Whether heads or neurons were removed, so that no stock class has the model's shape."""
+    return bool(removed_heads(config) or neuron_sizes(config))
+
+
+def forget_cuts(config: Any) -> None:
+    """Turn a configuration into that of the whole model."""
+    for key in (REMOVED, NEURONS):
+        if hasattr(config, key):
+            delattr(config, key)
 
 
 def kept_heads(model: Any) -> list[list[int]]:

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from brodmann.errors import InputError
-from brodmann.models.backbone.anatomy import removed_heads
+from brodmann.models.backbone.anatomy import is_cut
 from brodmann.models.backbone.devices import choose_device
 from brodmann.models.backbone.foreign import check_config
 from brodmann.models.backbone.load import load_config, load_tokenizer, loading, quiet
@@ -32,7 +32,7 @@ def load_classifier(name: str, device: str = "auto") -> tuple[Any, Any]:
             "classifier (for a model of ours, give its run folder)"
         )
     with loading(name), quiet(), torch.random.fork_rng():
-        if removed_heads(config) and Path(name).is_dir():
+        if is_cut(config) and Path(name).is_dir():
             from brodmann.models.heads.removal import load_pruned
 
             model = load_pruned(name, config)

@@ -13,7 +13,7 @@ import torch
 
 from brodmann.data.sources.hub import without_waiting
 from brodmann.errors import BrodmannError, InputError
-from brodmann.models.backbone.anatomy import anatomy_of, layers_of, removed_heads
+from brodmann.models.backbone.anatomy import anatomy_of, is_cut, layers_of
 from brodmann.models.backbone.foreign import (
     NO_CODE,
     asks_for_code,
@@ -74,7 +74,7 @@ def load_backbone(
         check_config(config, name)
         set_dropout(config, dropout)
         options = at if attention is None else {**at, "attn_implementation": attention}
-        if removed_heads(config) and Path(source).is_dir():
+        if is_cut(config) and Path(source).is_dir():
             from brodmann.models.heads.removal import load_pruned
 
             model = load_pruned(source, config).base_model.float()
@@ -156,7 +156,7 @@ def build_bare(config: Any, attention: str | None, seed: int) -> Any:
         model = transformers.AutoModel.from_config(
             config, dtype=torch.float32, trust_remote_code=False, **options
         )
-    if removed_heads(config):
+    if is_cut(config):
         from brodmann.models.heads.removal import cut_as_configured
 
         cut_as_configured(model)

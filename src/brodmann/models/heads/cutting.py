@@ -7,6 +7,7 @@ the gated one gives on a short input; if none does, the model is left as it was.
 """
 
 import contextlib
+import copy
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from inspect import signature
@@ -30,6 +31,18 @@ from brodmann.models.heads.slices import output_columns, output_weight
 from brodmann.results import Head
 
 _CLOSE = {torch.float32: 1e-4, torch.float64: 1e-8}  # of the largest output; others: 3e-2
+
+
+def write_down(model: Any, inner: Sequence[Any], key: str, cut: Any) -> None:
+    """Record what was cut in the model's own configurations: other models may share the object."""
+    outer = getattr(model, "config", None)
+    old = {id(config): config for config in [outer, *(bare.config for bare in inner)] if config}
+    own = {number: copy.deepcopy(config) for number, config in old.items()}
+    for config in own.values():
+        setattr(config, key, cut)
+    for module in model.modules():
+        if id(vars(module).get("config")) in own:
+            module.config = own[id(module.config)]
 
 
 class Changes:
@@ -65,7 +78,7 @@ def cut_heads(model: Any, heads: Sequence[Head]) -> None:
     slots = [slot for slot in head_slots(model) if left[slot.layers[0]] != present[slot.layers[0]]]
     if not slots:
         return
-    expected = _answer(model, off=heads)
+    expected = answer_of_model(model, off=heads)
     changes = Changes()
     try:
         counted = []
@@ -119,7 +132,7 @@ def _adjust_counts(
                 for name, value in choose(slot, before, after).items():
                     tried.set(slot.attention, name, value)
         try:
-            if _close(_answer(model), expected):
+            if is_close(answer_of_model(model), expected):
                 changes.undoing += tried.undoing
                 return
         except Exception as error:  # shapes that do not fit raise whatever they like
@@ -183,7 +196,7 @@ def _integers(module: nn.Module) -> dict[str, int]:
     }
 
 
-def _answer(model: Any, off: Sequence[Head] = ()) -> Tensor:
+def answer_of_model(model: Any, off: Sequence[Head] = ()) -> Tensor:
     """The model's answer to the input that its anatomy was read from, without foreign hooks."""
     modes = [(module, module.training) for module in model.modules()]
     model.eval()
@@ -211,7 +224,7 @@ def _first_tensor(answer: Any) -> Tensor:
     return _first_tensor(next(value for value in values if value is not None))
 
 
-def _close(one: Tensor, other: Tensor) -> bool:
+def is_close(one: Tensor, other: Tensor) -> bool:
     if one.shape != other.shape:
         return False
     scale = max(float(other.abs().max()), 1e-30)

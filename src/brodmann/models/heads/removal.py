@@ -9,18 +9,14 @@ Reference: Michel et al. 2019, "Are Sixteen Heads Really Better than One?", §4;
 `prune_heads` until its fifth generation.
 """
 
-import copy
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
-import torch
 from torch import Tensor, nn
 
 from brodmann.errors import BrodmannError, InputError
-from brodmann.files import Array
 from brodmann.models.backbone import load as backbones
 from brodmann.models.backbone.anatomy import (
     REMOVED,
@@ -29,14 +25,13 @@ from brodmann.models.backbone.anatomy import (
     every_slot,
     head_shape,
     head_slots,
-    kept_heads,
     removed_heads,
     unwrapped,
 )
 from brodmann.models.backbone.foreign import NO_CODE, asks_for_code, check_config, reason_of
-from brodmann.models.heads.cutting import cut_heads
+from brodmann.models.heads.cutting import cut_heads, write_down
 from brodmann.models.heads.gates import checked_heads, heads_of_stacks
-from brodmann.models.heads.slices import output_columns, output_weight
+from brodmann.models.smaller.neurons import cut_neurons_as_configured
 from brodmann.results import Head
 
 if TYPE_CHECKING:
@@ -72,25 +67,14 @@ def prune_heads(
     for layer, head in new:
         gone[layer] = sorted([*gone.get(layer, []), head])
     written = {str(layer): gone[layer] for layer in sorted(gone)}
-    _write_down(unwrapped(model), inner, written)
+    write_down(unwrapped(model), inner, REMOVED, written)
     vars(unwrapped(model)).get("rules", {}).clear()  # of a multi-task model: they no longer hold
     return model
 
 
-def _write_down(model: Any, inner: list[Any], removed: dict[str, list[int]]) -> None:
-    """Record removals in the model's own configurations: other models may share the object."""
-    outer = getattr(model, "config", None)
-    old = {id(config): config for config in [outer, *(bare.config for bare in inner)] if config}
-    own = {key: copy.deepcopy(config) for key, config in old.items()}
-    for config in own.values():
-        setattr(config, REMOVED, removed)
-    for module in model.modules():
-        if id(vars(module).get("config")) in own:
-            module.config = own[id(module.config)]
-
-
 def cut_as_configured(model: Any) -> None:
     """Cut a freshly built bare model to the shape that its configuration records."""
+    cut_neurons_as_configured(model)
     gone = removed_heads(model.config)
     heads = [(layer, head) for layer, several in gone.items() for head in several]
     if heads:
@@ -199,33 +183,3 @@ def check_removable(model: Any, heads: list[Head]) -> None:
                 f"{name}: {size} heads share their keys and values: remove "
                 f"heads {first} to {first + size - 1} of layer {layer} together, or none"
             )
-
-
-def with_zeroed_heads(model: Any) -> Any:
-    """A copy of a pruned bare model at full size, with zeros in place of the removed heads."""
-    config = copy.deepcopy(model.config)
-    delattr(config, REMOVED)
-    full = backbones.build_bare(config, None, seed=0)
-    whole, cut = full.state_dict(), model.state_dict()
-    for name, value in cut.items():
-        if whole[name].shape == value.shape:
-            whole[name] = value.clone()
-    for slot in head_slots(full):
-        kept = kept_heads(model)[slot.layers[0]]
-        if len(kept) == slot.part.heads:
-            continue
-        columns = np.asarray(output_columns(slot, slot.part.heads)[:, kept].any(axis=1))
-        _fill(whole, cut, f"{slot.part.output}.weight", output_weight(slot)[1], columns)
-        for projection in slot.part.projections:
-            _fill(whole, cut, projection.path, projection.dimension, projection.kept(kept))
-    full.load_state_dict(whole)
-    return full.eval()
-
-
-def _fill(
-    whole: dict[str, Tensor], cut: dict[str, Tensor], name: str, dimension: int, kept: Array
-) -> None:
-    """Zeros at full size, with the stored values where heads were kept."""
-    whole[name] = torch.zeros_like(whole[name])
-    if name in cut:
-        whole[name].index_copy_(dimension, torch.from_numpy(np.flatnonzero(kept)), cut[name])

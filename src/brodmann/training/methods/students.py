@@ -7,7 +7,7 @@ from typing import Any
 
 from brodmann.errors import InputError, did_you_mean
 from brodmann.models.backbone import load as backbones
-from brodmann.models.backbone.anatomy import REMOVED, layers_of
+from brodmann.models.backbone.anatomy import forget_cuts, layers_of
 from brodmann.models.encoders import names_with
 from brodmann.models.heads.trained_gates import folded
 from brodmann.models.multitask import MultiTaskModel
@@ -55,8 +55,7 @@ def _check_layers(config: Any, source: Any) -> None:
 def _of_other_sizes(teacher: MultiTaskModel, sizes: Mapping[str, Any], seed: int) -> MultiTaskModel:
     source = teacher_encoder(teacher)
     config = copy.deepcopy(source.config)
-    if hasattr(config, REMOVED):  # heads removed from the teacher; the student has its own
-        delattr(config, REMOVED)
+    forget_cuts(config)  # of the teacher: the student has its own sizes
     for name, value in sizes.items():
         if not hasattr(config, name):
             known = [key for key in config.to_dict() if "num" in key or "size" in key]

@@ -1,0 +1,1 @@
+"""Smaller models: neurons and vocabulary cut away, and what is left repaired."""
