@@ -1,7 +1,7 @@
 """Models derived from a model: the same encoder for other tasks, and tasks added to it."""
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -94,6 +94,22 @@ def model_for_tasks(
     if model.gates is not None and new.gates is not None:
         new.gates.load_state_dict(model.gates.state_dict())
     return new.to(model.device)
+
+
+def without_tasks(model: "MultiTaskModel", names: Collection[str]) -> "MultiTaskModel":
+    """A copy without the output heads of these tasks."""
+    if not model.architecture.serves_others:
+        raise InputError(
+            f"architecture '{model.settings.architecture}': its encoder knows the tasks it was "
+            f"trained on, so none can be dropped: drop them with {names_with('serves_others')}"
+        )
+    small = copy.deepcopy(model)
+    for name in names:
+        key = module_key(small.specs.pop(name).output_head)
+        if all(module_key(spec.output_head) != key for spec in small.specs.values()):
+            del small.heads[key]
+        small.rules.pop(name, None)
+    return small
 
 
 def add_task(model: "MultiTaskModel", spec: TaskSpec, like: str, head: str) -> None:

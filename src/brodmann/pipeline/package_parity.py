@@ -4,9 +4,6 @@ Every task is compared on up to `MOST` examples of its validation split, or, whe
 hand, on random texts. Both must read the same token ids. Compared are the outputs (logits) and the
 answers that follow from them: their scores, with a paired bootstrap interval of the loss, and the
 share that changed.
-
-A loss is in points: hundredths of the metric's range or, for an error such as the mean squared one,
-percent of the model's own.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from brodmann.analysis.statistics import bootstrap_weights, percentile_interval
 from brodmann.data.answering.answer_columns import answer_of
 from brodmann.data.answering.reader import Reader, Reading
 from brodmann.data.answering.rules import Answer, answer_by
@@ -24,6 +20,7 @@ from brodmann.data.kinds import metric_of
 from brodmann.data.tasks import Example, Task, TaskSpec
 from brodmann.errors import InputError, note
 from brodmann.files import Array
+from brodmann.measuring.points_lost import points_lost
 from brodmann.runtime.onnx_reader import OnnxReader
 
 if TYPE_CHECKING:
@@ -33,7 +30,6 @@ if TYPE_CHECKING:
 MOST = 1000  # validation examples per task
 RANDOM_TEXTS = 16
 BATCH = 32
-RESAMPLES = 1000
 CLOSE = 1e-4  # largest allowed difference of outputs, in their own size if that is above 1
 SAME_VALUE = 0.01  # of the standard deviation: nearer numbers are the same answer
 
@@ -140,19 +136,14 @@ def _agree(one: Reading, other: Reading) -> bool:
 def _scores(before: list[Answer], after: list[Answer], trial: Trial) -> dict[str, Any]:
     spec, metric = trial.spec, metric_of(trial.spec)
     ours, theirs = (metric.outcomes(found, trial.examples, spec) for found in (before, after))
-    weights = bootstrap_weights(len(ours), RESAMPLES, seed=0)
-    weights = np.concatenate([np.ones((1, len(ours))), weights])  # the first: no resample
-    scores = [metric.resampled(values, weights) for values in (ours, theirs)]
-    lost = 100 * (scores[0] - scores[1])
-    if metric.lower_is_better:
-        lost = -lost / np.maximum(scores[0], 1e-12)
+    lost = points_lost(spec, ours, theirs)
     changed = [not _same(a, b, spec) for a, b in zip(before, after, strict=True)]
     return {
         "metric": spec.metric,
-        "torch": float(scores[0][0]),
-        "export": float(scores[1][0]),
-        "points_lost": float(lost[0]),
-        "interval": list(percentile_interval(lost[1:])),
+        "torch": lost.before,
+        "export": lost.after,
+        "points_lost": lost.points,
+        "interval": list(lost.interval),
         "changed": float(np.mean(changed)),
     }
 

@@ -112,11 +112,12 @@ def beside(
 def checked_target(target: Path) -> Path:
     """The folder to write: a new one, or one with an earlier pruned model, never a full model."""
     from brodmann.files import read_json
-    from brodmann.models.backbone.anatomy import REMOVED
+    from brodmann.models.backbone.anatomy import NEURONS, REMOVED
     from brodmann.models.saving import is_model_folder
 
     if is_model_folder(target):
-        if not read_json(target / "config.json")["backbone"].get(REMOVED):
+        stored = read_json(target / "config.json")["backbone"]
+        if not (stored.get(REMOVED) or stored.get(NEURONS)):
             raise InputError(f"{target}: holds a model with all its heads: name another folder")
     elif target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise InputError(f"{target}: holds other files: name a new folder")

@@ -10,7 +10,7 @@ cross-attention, or a text and a vision tower) are numbered one stack after the 
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -121,6 +121,13 @@ def anatomy_of(model: Any, inputs: Mapping[str, object] | None = None) -> Anatom
                 _of_configuration[key] = found
         _of_model[model] = found
     return found
+
+
+def renew_inputs(model: Any, known: Anatomy) -> None:
+    """Keep a bare model's anatomy, but for its inputs: the vocabulary has changed."""
+    from brodmann.models.backbone.probe_inputs import probe_inputs
+
+    _of_model[model] = replace(known, inputs=probe_inputs(model)[0])
 
 
 def configuration_key(model: Any) -> tuple[str, str]:

@@ -8,6 +8,8 @@ $$\mathcal{L} = \sum_{m=0}^{M} \mathrm{MSE}(W h_m^S, h_{g(m)}^T)
 
 $m = 0$ being the embeddings and $A$ the attention, over real tokens. *Prediction*: the student's
 output learns the teacher's, by cross-entropy with its softened probabilities (temperature $T$).
+A student that was cut from its teacher learns both at once (*recovery*): answers, and the mean over
+layers of the hidden states' error.
 
 A student is the teacher's family with other sizes, or starts from the weights of a checkpoint (as
 TinyBERT's task-specific distillation starts from its general one). With `specialize` (IAT) the last
@@ -48,6 +50,7 @@ from brodmann.training.settings import TrainingSettings
 
 SMALLEST = 1e-6  # of an attention probability, before its logarithm
 PHASES = ("layers", "prediction")
+RECOVERY = "recovery"  # hidden states and answers at once, for a student that was cut from it
 USUAL = DistillationSettings()
 
 
@@ -127,7 +130,7 @@ class Distillation(nn.Module, Method):
         seed: int = 0,
     ) -> None:
         super().__init__()
-        if phase not in PHASES:
+        if phase not in (*PHASES, RECOVERY):
             raise InputError(f"unknown phase '{phase}'{did_you_mean(phase, PHASES)}")
         checked(DistillationSettings, {"temperature": temperature}, "distill")
         check_teacher(teacher)
@@ -165,13 +168,16 @@ class Distillation(nn.Module, Method):
         }
 
     def __enter__(self) -> Self:
-        if self.phase == "layers":
-            for bare in (*self.student.bare_models(), *self.teacher.bare_models()):
-                config = bare.config
-                kept = (config._attn_implementation, config.output_attentions)
-                self._before.append((bare, *kept, config.output_hidden_states))
+        if self.phase == "prediction":
+            return self
+        for bare in (*self.student.bare_models(), *self.teacher.bare_models()):
+            config = bare.config
+            kept = (config._attn_implementation, config.output_attentions)
+            self._before.append((bare, *kept, config.output_hidden_states))
+            config.output_hidden_states = True
+            if self.phase == "layers":
                 bare.set_attn_implementation("eager")  # others return no attention
-                config.output_attentions = config.output_hidden_states = True
+                config.output_attentions = True
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -188,25 +194,27 @@ class Distillation(nn.Module, Method):
         logits, losses = [], []
         for part, ours, theirs in zip(batch.parts, learnt, taught, strict=True):
             inputs = {name: tensor[part.rows] for name, tensor in batch.inputs.items()}
-            if self.phase == "layers":
+            each: Any = 0.0
+            output: Any = None
+            if self.phase != "prediction":
                 rows = self._layer_losses(ours, theirs, inputs["attention_mask"])
                 counts = torch.as_tensor(part.rows_per_item)
                 owner = torch.repeat_interleave(torch.arange(len(counts)), counts).to(rows.device)
                 total = rows.new_zeros(len(counts)).index_add(0, owner, rows)
-                losses.append(total / counts.to(rows.device))
-                logits.append(rows.detach())
-            else:
+                each, output = total / counts.to(rows.device), rows.detach()
+            if self.phase != "layers":
                 output = self.student.read_off(part, ours, inputs)
                 with torch.no_grad():
                     target = self.teacher.read_off(part, theirs, inputs)
                 kind = self.student.spec(part.task).kind
-                losses.append(self._soft_losses(output, target, kind, part.labels))
-                logits.append(output)
+                each = each + self._soft_losses(output, target, kind, part.labels)
+            losses.append(each)
+            logits.append(output)
         return Outputs(logits, losses)
 
     def _layer_losses(self, ours: Any, theirs: Any, mask: Tensor) -> Tensor:
-        """(row,) losses of hidden states and attention of every student layer."""
-        layers, source = len(ours.attentions), len(theirs.attentions)
+        """(row,) losses of hidden states of every student layer and, if returned, of attention."""
+        layers, source = (len(states.hidden_states) - 1 for states in (ours, theirs))
         real = mask.float()
         tokens = real.sum(dim=1)
         total = real.new_zeros(len(real))
@@ -216,6 +224,8 @@ class Distillation(nn.Module, Method):
             target = theirs.hidden_states[teacher_layer(m, layers, source)]
             error = (state.float() - target.float()).square().mean(dim=2)
             total = total + (error * real).sum(dim=1) / tokens
+        if self.phase == RECOVERY:
+            return total / (layers + 1)
         both = real[:, :, None] * real[:, None, :]
         for m in range(1, layers + 1):
             maps = [

@@ -1,0 +1,141 @@
+"""How long a model takes, and how much of that each block takes at each number of units.
+
+A copy of the model is cut step by step: all its attentions alike, then all its feed-forward blocks.
+The time that goes with each step, divided by the number of blocks, is what the units of one block
+take on this machine at this number of texts and tokens. What remains with every block empty is the
+rest of the model.
+"""
+
+import copy
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from brodmann.files import Array
+from brodmann.models.backbone.anatomy import bare_models
+from brodmann.models.backbone.devices import wait_for
+from brodmann.models.smaller.units import FEED_FORWARD, Block, cut
+
+STEP = 32  # neurons between two measurements, and the multiples that are kept
+SHARE = 0.04  # of the neurons: the least step in wider blocks
+SECONDS = 0.15  # of each measurement
+LEAST = 7  # passes of each measurement
+TURNS = 5  # of two models
+
+
+@dataclass(frozen=True)
+class BlockTimes:
+    """Milliseconds by block: with each number of units that was measured."""
+
+    whole: float
+    rest: float  # with every block empty
+    options: tuple[Array, ...]  # per block: units kept, falling from all to none
+    times: tuple[Array, ...]  # per block: what they take
+
+
+def measure_block_times(
+    model: nn.Module,
+    blocks: Sequence[Block],
+    *,
+    texts: int = 1,
+    tokens: int = 128,
+    progress: Callable[[int], None] | None = None,
+) -> BlockTimes:
+    """Time a copy of the first bare model; the model itself is left as it is."""
+    bare = copy.deepcopy(bare_models(model)[0]).eval()
+    inputs = random_inputs(bare, texts, tokens)
+    whole = _milliseconds(bare, inputs)
+    levels = {whole_kind: _levels(whole_kind) for whole_kind in dict.fromkeys(map(_shape, blocks))}
+    found: dict[Any, Array] = {}
+    current = {number: block.units for number, block in enumerate(blocks)}
+    before = whole
+    for shape, kept in levels.items():
+        alike = [number for number, block in enumerate(blocks) if _shape(block) == shape]
+        readings = [before]
+        for units in kept[1:]:
+            _cut_to(bare, blocks, current, dict.fromkeys(alike, int(units)))
+            readings.append(_milliseconds(bare, inputs))
+            if progress is not None:
+                progress(1)
+        # Fewer units never take longer: what says otherwise is noise.
+        falling = np.minimum.accumulate(np.asarray(readings))
+        found[shape] = (falling - falling[-1]) / len(alike)
+        before = float(falling[-1])
+    return BlockTimes(
+        whole,
+        before,
+        tuple(levels[_shape(block)] for block in blocks),
+        tuple(found[_shape(block)] for block in blocks),
+    )
+
+
+def measurements(blocks: Sequence[Block]) -> int:
+    """How many sizes are timed, for progress bars."""
+    return sum(len(_levels(shape)) - 1 for shape in dict.fromkeys(map(_shape, blocks)))
+
+
+def _shape(block: Block) -> tuple[str, int, int]:
+    return block.kind, block.units, block.width
+
+
+def _levels(shape: tuple[str, int, int]) -> Array:
+    """The numbers of units to time: every head, neurons in steps."""
+    kind, units, _ = shape
+    if kind != FEED_FORWARD or units <= STEP:
+        return np.arange(units, -1, -1)
+    step = STEP * max(1, round(SHARE * units / STEP))
+    return np.array([units, *range((units - 1) // step * step, -1, -step)])
+
+
+def _cut_to(
+    bare: Any, blocks: Sequence[Block], current: dict[int, int], wanted: dict[int, int]
+) -> None:
+    """Cut some blocks of the copy further; which units go does not matter for the time."""
+    from brodmann.models.smaller.units import blocks_of
+
+    now = {block.output: block for block in blocks_of(bare)}
+    chosen, masks = [], []
+    for number, units in wanted.items():
+        block = now[blocks[number].output]
+        chosen.append(block)
+        masks.append(np.arange(block.units) < units)
+        current[number] = units
+    cut(bare, chosen, masks)
+
+
+def _milliseconds(bare: Any, inputs: Any) -> float:
+    """The median time of a pass."""
+    clocks: list[float] = []
+    with torch.inference_mode():
+        for _ in range(2):
+            bare(**inputs)
+        began = time.perf_counter()
+        while len(clocks) < LEAST or time.perf_counter() - began < SECONDS:
+            start = time.perf_counter()
+            bare(**inputs)
+            wait_for(bare.device)
+            clocks.append(time.perf_counter() - start)
+    return 1000.0 * float(np.median(clocks))
+
+
+def speed_ratio(whole: nn.Module, small: nn.Module, texts: int, tokens: int) -> float:
+    """How many times faster a small model's encoder reads, both measured in turn."""
+    clocks: list[list[float]] = [[], []]
+    encoders = [bare_models(model)[0].eval() for model in (whole, small)]
+    batches = [random_inputs(one, texts, tokens) for one in encoders]
+    for _ in range(TURNS):
+        for clock, encoder, inputs in zip(clocks, encoders, batches, strict=True):
+            clock.append(_milliseconds(encoder, inputs))
+    return float(np.median(clocks[0]) / np.median(clocks[1]))
+
+
+def random_inputs(bare: Any, texts: int, tokens: int) -> dict[str, torch.Tensor]:
+    vocabulary = int(bare.get_input_embeddings().weight.shape[0])
+    ids = torch.randint(0, vocabulary, (texts, tokens), generator=torch.Generator().manual_seed(0))
+    ids = ids.to(bare.device)
+    return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}

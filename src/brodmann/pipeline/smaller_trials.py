@@ -1,0 +1,194 @@
+"""Candidates for a smaller model: made from one measurement of the large one, tried on tasks."""
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from brodmann.analysis.mask_search import Choice, choose
+from brodmann.data.encoding import Encoded
+from brodmann.data.kinds import metric_of
+from brodmann.data.tasks import Example, Task
+from brodmann.files import Array
+from brodmann.measuring.block_times import BlockTimes, measure_block_times
+from brodmann.measuring.points_lost import Loss, points_lost
+
+if TYPE_CHECKING:
+    from brodmann.models.multitask import MultiTaskModel
+    from brodmann.models.smaller.elimination import Path as Emptying
+    from brodmann.models.smaller.sensitivity import Sensitivity
+    from brodmann.models.smaller.units import Block
+
+EXAMPLES = 512  # per task, for gradients and moments
+Progress = Callable[[int], None]
+
+
+@dataclass
+class Studied:
+    """All that is known of a model before anything is cut."""
+
+    model: "MultiTaskModel"
+    blocks: Sequence["Block"]
+    sensitivity: "Sensitivity"
+    paths: Sequence["Emptying"]
+    times: BlockTimes
+    parameters: int
+    matters: Array  # (task,) a loss's scale, so that all tasks' predictions are alike
+
+    def costs(self, unit: str) -> tuple[list[Array], float]:
+        """What each size of each block costs, and the rest: in milliseconds or parameters."""
+        if unit == "latency":
+            return list(self.times.times), self.times.rest
+        each = [weights_of(self.model, block) for block in self.blocks]
+        costs = [one * sizes for one, sizes in zip(each, self.times.options, strict=True)]
+        return costs, self.parameters - sum(float(of_block[0]) for of_block in costs)
+
+    def chosen(self, unit: str, share: float, matters: Array) -> Choice | None:
+        """The sizes with which a model takes this share of its time or parameters."""
+        costs, rest = self.costs(unit)
+        whole = sum(float(of_block[0]) for of_block in costs) + rest
+        losses = [path.losses for path in self.paths]
+        return choose(losses, costs, share * whole - rest, self.matters * matters)
+
+    def predicted(self, choice: Choice) -> float:
+        """The share of its time that a model of these sizes is expected to take."""
+        left = sum(float(of[at]) for of, at in zip(self.times.times, choice.places, strict=True))
+        return (left + self.times.rest) / self.times.whole
+
+    def made(self, choice: Choice) -> "MultiTaskModel":
+        """The smaller model: repaired, and cut."""
+        from brodmann.models.smaller.elimination import weighted_moments
+        from brodmann.models.smaller.repair import repair
+        from brodmann.models.smaller.units import cut
+
+        kept = [path.kept[place] for path, place in zip(self.paths, choice.places, strict=True)]
+        small = copy.deepcopy(self.model)
+        moments = weighted_moments(self.sensitivity, self.matters * choice.weights)
+        repair(small, self.blocks, kept, moments)
+        cut(small, self.blocks, kept)
+        return small
+
+
+def weights_of(model: Any, block: "Block") -> float:
+    """Parameters that go with one unit, in all the encoders of a model."""
+    from brodmann.models.backbone.anatomy import bare_models, head_slots
+    from brodmann.models.backbone.feed_forward import feed_forwards
+
+    total = 0
+    for bare in bare_models(model):
+        output = bare.get_submodule(block.output)
+        total += output.get_parameter("weight").numel()
+        if block.heads:
+            slot = next(s for s in head_slots(bare) if s.part.output == block.output)
+            total += sum(bare.get_parameter(one.path).numel() for one in slot.part.projections)
+        else:
+            found = next(f for f in feed_forwards(bare) if f.output == block.output)
+            total += sum(
+                parameter.numel()
+                for path in found.inputs
+                for parameter in bare.get_submodule(path).parameters()
+            )
+    return total / block.units
+
+
+def studied(
+    model: "MultiTaskModel",
+    tasks: Sequence[Task],
+    *,
+    tokens: int,
+    examples: int = EXAMPLES,
+    batch_size: int = 32,
+    precision: str = "float32",
+    seed: int = 0,
+    times: BlockTimes | None = None,
+    progress: Progress | None = None,
+) -> Studied:
+    """Measure a model: sensitivity of its units on training examples, and times of its blocks."""
+    from brodmann.models.heads.probes import example_probes
+    from brodmann.models.smaller.elimination import eliminate, weighted_moments
+    from brodmann.models.smaller.sensitivity import measure_sensitivity
+    from brodmann.models.smaller.units import blocks_of
+
+    blocks = blocks_of(model)
+    times = times or measure_block_times(model, blocks, tokens=tokens)
+    probes = {
+        task.name: example_probes(
+            model, task, "train", examples, seed, batch_size=batch_size, precision=precision
+        )
+        for task in tasks
+    }
+    found = measure_sensitivity(model, blocks, probes, progress)
+    matters = np.array([1.0 / of_task for of_task in _weights(found)])
+    moments = weighted_moments(found, matters)
+    paths = [
+        eliminate(model, blocks, number, sizes, found, moments)
+        for number, sizes in enumerate(times.options)
+    ]
+    counts = model.parameter_counts()["total"]
+    return Studied(model, blocks, found, paths, times, counts, matters)
+
+
+def _weights(sensitivity: "Sensitivity") -> list[float]:
+    """Each task's gradients, summed over blocks and tokens: tasks differ in the size of a loss."""
+    return [
+        sum(float(one[-1, -1]) for of_bare in moments if of_bare for one in of_bare) or 1.0
+        for moments in sensitivity.moments.values()
+    ]
+
+
+@dataclass
+class Judge:
+    """Held-out examples of every task, and what the large model answers."""
+
+    tasks: Sequence[Task]
+    examples: Mapping[str, Sequence[Example]]
+    encoded: dict[str, Encoded]
+    before: dict[str, Array]  # outcomes
+    batch_size: int
+    precision: str
+
+    def outcomes(
+        self, model: "MultiTaskModel", progress: Progress | None = None, *, anew: bool = False
+    ) -> dict[str, Array]:
+        """What a model's answers contribute to each task's score; `anew`: it reads other ids."""
+        from brodmann.models.evaluation import evaluate_task
+
+        found = {}
+        for task in self.tasks:
+            examples = self.examples[task.name]
+            encoded = model.encode(task.spec, examples) if anew else self.encoded[task.name]
+            answers = evaluate_task(
+                model,
+                task.name,
+                encoded,
+                examples,
+                batch_size=self.batch_size,
+                precision=self.precision,
+                progress=progress,
+            ).predictions
+            found[task.name] = metric_of(task.spec).outcomes(answers, examples, task.spec)
+        return found
+
+    def losses(self, after: Mapping[str, Array]) -> dict[str, Loss]:
+        return {
+            task.name: points_lost(task.spec, self.before[task.name], after[task.name])
+            for task in self.tasks
+        }
+
+
+def judge(
+    model: "MultiTaskModel",
+    tasks: Sequence[Task],
+    examples: Mapping[str, Sequence[Example]],
+    *,
+    batch_size: int,
+    precision: str,
+    progress: Progress | None = None,
+) -> Judge:
+    """Let the large model answer these examples, for comparisons with smaller ones."""
+    encoded = {task.name: model.encode(task.spec, examples[task.name]) for task in tasks}
+    found = Judge(tasks, examples, encoded, {}, batch_size, precision)
+    found.before = found.outcomes(model, progress)
+    return found
