@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from brodmann.verbs.calibrating import calibrate as calibrate
     from brodmann.verbs.callbacks import Callback as Callback
     from brodmann.verbs.callbacks import TrainingState as TrainingState
+    from brodmann.verbs.compressing import compress as compress
     from brodmann.verbs.fitting import History as History
     from brodmann.verbs.fitting import fit as fit
     from brodmann.verbs.outcomes import Outcome as Outcome
@@ -101,6 +102,7 @@ _PUBLIC = {
     "predict": "brodmann.verbs.using",
     "serve": "brodmann.serving.server",
     "export": "brodmann.verbs.using",
+    "compress": "brodmann.verbs.compressing",
     "prune": "brodmann.verbs.using",
     "push": "brodmann.verbs.using",
     "relate": "brodmann.verbs.using",

@@ -1,10 +1,11 @@
 """Make the fastest model in which no task loses more than what is allowed → `compressed/`.
 
-Beside the model, `compression.json` holds what was promised and measured. What was tried is kept in
+`compression.json` holds what was promised and measured. Trials are kept in
 `compression-trials.jsonl` until the model is written, so that an interrupted search goes on.
 """
 
 import json
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 FILE = "compression.json"
 TRIALS = "compression-trials.jsonl"
+STEPS = "compression-recovery-"  # folders
 TOKENS = 128  # of the text that is timed
 SHAPES = ((1, TOKENS), (32, TOKENS))  # texts and tokens of the reported speeds
 DEEPER = 0.8  # share of its time that each step with recovery keeps
@@ -42,12 +44,7 @@ def compress(
     base: Path,
     report: Report,
     *,
-    lose: float = 1.0,
-    latency: float | None = None,
-    size: float | None = None,
-    recover: int = 0,
-    vocabulary: str = "keep",
-    drop: Sequence[str] = (),
+    wishes: Mapping[str, Any],
     to: Path | None = None,
 ) -> dict[str, Any]:
     """Compress a run's model; return what was found, and write the model if the promise holds."""
@@ -56,26 +53,13 @@ def compress(
     from brodmann.pipeline.prune import checked_target
 
     trained(config)
-    check_wishes(lose, latency, size, recover)
     tasks = tasks_of(config, base)
-    for name in drop:
-        if name not in (names := [task.name for task in tasks]):
-            raise InputError(f"the run has no task '{name}'{did_you_mean(name, names)}")
-    if len(set(drop)) == len(tasks):
-        raise InputError("drop: no task would be left")
+    kept = kept_tasks(tasks, wishes["drop"])
     with opened(config, tasks, keep=True) as folder:
         target = checked_target(to or folder / "compressed")
-        model = MultiTaskModel.from_pretrained(folder / "model", device=config.device)
-        wishes: dict[str, Any] = {
-            "lose": lose,
-            "latency": latency,
-            "size": size,
-            "recover": recover,
-        }
-        wishes |= {"vocabulary": vocabulary, "drop": sorted(drop)}
         small, found = compress_model(
-            model,
-            [task for task in tasks if task.name not in drop],
+            MultiTaskModel.from_pretrained(folder / "model", device=config.device),
+            kept,
             report,
             wishes=wishes,
             batch_size=config.training.evaluation_batch_size,
@@ -83,16 +67,83 @@ def compress(
             seed=config.seed,
             work=folder,
         )
+        write_model(small, found, target)
         if small is not None:
-            small.save_pretrained(target, scores=found["scores"])
-            found["folder"] = str(target)
-            write_json(target / FILE, found)
-            (folder / TRIALS).unlink(missing_ok=True)
-    report("compressed", {"result": found, "file": target / FILE if small else None})
+            forget_work(folder)
+        write_json(folder / FILE, found)
+    tell(report, found)
     return found
 
 
-def check_wishes(lose: float, latency: float | None, size: float | None, recover: int) -> None:
+def compress_in_memory(
+    model: "MultiTaskModel",
+    tasks: Sequence[Task],
+    report: Report,
+    *,
+    wishes: Mapping[str, Any],
+    to: Path,
+    seed: int,
+) -> dict[str, Any]:
+    """The same for a model and tasks that are loaded; the model is left as it is."""
+    from brodmann.models.model_settings import EVALUATION_BATCH
+    from brodmann.pipeline.prune import checked_target
+
+    target, chosen = checked_target(to), kept_tasks(tasks, wishes["drop"])
+    if missing := set(model.specs) - {task.name for task in tasks}:
+        raise InputError(f"tasks: the model's task '{min(missing)}' is missing: pass it or drop it")
+    small, found = compress_model(
+        model,
+        chosen,
+        report,
+        wishes=wishes,
+        batch_size=EVALUATION_BATCH,
+        precision="auto",
+        seed=seed,
+        work=None,
+    )
+    write_model(small, found, target)
+    tell(report, found)
+    return found
+
+
+def write_model(small: "MultiTaskModel | None", found: dict[str, Any], target: Path) -> None:
+    if small is not None:
+        small.save_pretrained(target, scores=found["scores"])
+        found["folder"] = str(target)
+
+
+def tell(report: Report, found: dict[str, Any]) -> None:
+    place = f"model: {found['folder']}" if "folder" in found else "no model was written"
+    report("compressed", {"result": found, "place": place})
+
+
+def forget_work(folder: Path) -> None:
+    """Remove what an unfinished search keeps."""
+    (folder / TRIALS).unlink(missing_ok=True)
+    for step in folder.glob(f"{STEPS}*"):
+        shutil.rmtree(step)
+
+
+def kept_tasks(tasks: Sequence[Task], drop: Sequence[str]) -> list[Task]:
+    names = [task.name for task in tasks]
+    for name in drop:
+        if name not in names:
+            raise InputError(f"the run has no task '{name}'{did_you_mean(name, names)}")
+    if set(drop) >= set(names):
+        raise InputError("drop: no task would be left")
+    return [task for task in tasks if task.name not in drop]
+
+
+def checked_wishes(
+    *,
+    lose: float,
+    latency: float | None,
+    size: float | None,
+    recover: int,
+    vocabulary: str,
+    drop: Sequence[str],
+) -> dict[str, Any]:
+    """What is asked for; InputError if it is impossible."""
     if not 0 < lose < 100:
         raise InputError(f"lose = {lose:g}: expected points between 0 and 100, for example 1")
     if latency is not None and size is not None:
@@ -102,6 +153,10 @@ def check_wishes(lose: float, latency: float | None, size: float | None, recover
             raise InputError(f"{name} = {share:g}: expected a share between 0 and 1")
     if recover < 0:
         raise InputError(f"recover = {recover}: expected a number of epochs")
+    if vocabulary not in ("keep", "data") and not Path(vocabulary).is_file():
+        raise InputError(f"vocabulary = '{vocabulary}': expected keep, data or a text file")
+    found: dict[str, Any] = {"lose": lose, "latency": latency, "size": size, "recover": recover}
+    return found | {"vocabulary": vocabulary, "drop": sorted(drop)}
 
 
 def compress_model(
@@ -271,10 +326,11 @@ def cut_unused(
             used |= set(np.unique(model.encode(task.spec, task.splits.get(split, [])).ids).tolist())
     texts = list(dict.fromkeys(text for task in tasks for text in some_texts(task)))
     if vocabulary != "data":
-        file = Path(vocabulary)
-        if not file.is_file():
-            raise InputError(f"vocabulary = '{vocabulary}': expected keep, data or a text file")
-        lines = [line for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
+        lines = [
+            line
+            for line in Path(vocabulary).read_text(encoding="utf-8").splitlines()
+            if line.strip()
+        ]
         for start in range(0, len(lines), 1000):
             for ids in model.tokenizer(lines[start : start + 1000])["input_ids"]:
                 used |= set(ids)
@@ -327,7 +383,7 @@ def recover(
         student = known.made(choice)
         number = len(steps) + 1
         report("stage", {"text": f"recovery {number}: at {100 * share:.0f} % of the cost"})
-        place = None if work is None else work / f"compression-recovery-{number}"
+        place = None if work is None else work / f"{STEPS}{number}"
         with Distillation(teacher, student, RECOVERY, seed=seed) as objective:
             fit(
                 student,

@@ -18,7 +18,7 @@ UNSEEN = "not shown because notes may quote texts"
 
 # Files of further stages, each with a section of its own.
 MEASURES: tuple[str, ...] = ("covsim", "adaptation", "similarity", "meta")
-MEASURES += ("attention-maps", "pruning-curve", "explained", "calibration")
+MEASURES += ("attention-maps", "pruning-curve", "explained", "calibration", "compression")
 MEASURES += tuple(f"relevance-{by}" for by in (*names_of("trainings"), *names_of("data")))
 
 

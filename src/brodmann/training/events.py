@@ -33,7 +33,7 @@ Event = Literal[
     "pruning curve",  # result, file
     "dissociation",  # result, file
     "pruned",  # scores, removed, of, parameters, speed, folder
-    "compressed",  # result, file
+    "compressed",  # result, place
     "distilled",  # scores, parameters, speed, folder
     "zero-shot",  # result
     "adapted",  # result

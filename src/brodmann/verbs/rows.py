@@ -146,6 +146,21 @@ def rows_of_pruning(found: Document) -> list[Row]:
     return [{"task": task, **entry} for task, entry in found["scores"].items()]
 
 
+def rows_of_compression(found: Document) -> list[Row]:
+    """One row per task or, if no model was written, per trial and task."""
+    if "confirmed" in found:
+        return [{"task": task, **_row(entry)} for task, entry in found["confirmed"].items()]
+    return [
+        {"speed": trial["speed"], "holds": trial["holds"], "task": task, **_row(loss)}
+        for trial in found["trials"]
+        for task, loss in trial["losses"].items()
+    ]
+
+
+def _row(loss: Mapping[str, Any]) -> Row:
+    return {key: _plain(value) for key, value in loss.items()}
+
+
 def rows_of_study(section: str, found: Document) -> list[Row]:
     """Rows of any study: a new kind without rows of its own shows its scores, if it has any."""
     if section in ROWS_OF:

@@ -10,6 +10,7 @@ from brodmann.reporting.record import Study
 from brodmann.reporting.sections import (
     answer,
     atlas,
+    compression,
     conditioning,
     languages,
     new_tasks,
@@ -58,6 +59,7 @@ SECTIONS: tuple[Callable[[Study], Section | None], ...] = (
     wrong_answers.section,
     one_text.section,
     pruning.section,
+    compression.section,
     gates.section,
     conditioning.section,
     dissociation.section,
