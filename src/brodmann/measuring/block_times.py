@@ -8,7 +8,7 @@ rest of the model.
 
 import copy
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,10 +16,11 @@ import numpy as np
 import torch
 from torch import nn
 
+from brodmann.data.batches import Part
 from brodmann.files import Array
 from brodmann.models.backbone.anatomy import bare_models
 from brodmann.models.backbone.devices import wait_for
-from brodmann.models.smaller.units import FEED_FORWARD, Block, cut
+from brodmann.models.smaller.units import FEED_FORWARD, Block, blocks_of, cut
 
 STEP = 32  # neurons between two measurements, and the multiples that are kept
 SHARE = 0.04  # of the neurons: the least step in wider blocks
@@ -38,6 +39,20 @@ class BlockTimes:
     times: tuple[Array, ...]  # per block: what they take
 
 
+def as_document(times: BlockTimes) -> dict[str, Any]:
+    return {
+        "whole": times.whole,
+        "rest": times.rest,
+        "options": [one.tolist() for one in times.options],
+        "times": [one.tolist() for one in times.times],
+    }
+
+
+def times_of(stored: Mapping[str, Any]) -> BlockTimes:
+    options, times = (tuple(map(np.asarray, stored[name])) for name in ("options", "times"))
+    return BlockTimes(stored["whole"], stored["rest"], options, times)
+
+
 def measure_block_times(
     model: nn.Module,
     blocks: Sequence[Block],
@@ -46,20 +61,19 @@ def measure_block_times(
     tokens: int = 128,
     progress: Callable[[int], None] | None = None,
 ) -> BlockTimes:
-    """Time a copy of the first bare model; the model itself is left as it is."""
-    bare = copy.deepcopy(bare_models(model)[0]).eval()
-    inputs = random_inputs(bare, texts, tokens)
-    whole = _milliseconds(bare, inputs)
+    """Time a copy of the model, as it reads texts of its first task."""
+    small = copy.deepcopy(model).eval()
+    read = reading(small, texts, tokens)
+    whole = _milliseconds(read)
     levels = {whole_kind: _levels(whole_kind) for whole_kind in dict.fromkeys(map(_shape, blocks))}
     found: dict[Any, Array] = {}
-    current = {number: block.units for number, block in enumerate(blocks)}
     before = whole
     for shape, kept in levels.items():
         alike = [number for number, block in enumerate(blocks) if _shape(block) == shape]
         readings = [before]
         for units in kept[1:]:
-            _cut_to(bare, blocks, current, dict.fromkeys(alike, int(units)))
-            readings.append(_milliseconds(bare, inputs))
+            _cut_to(small, blocks, dict.fromkeys(alike, int(units)))
+            readings.append(_milliseconds(read))
             if progress is not None:
                 progress(1)
         # Fewer units never take longer: what says otherwise is noise.
@@ -92,33 +106,26 @@ def _levels(shape: tuple[str, int, int]) -> Array:
     return np.array([units, *range((units - 1) // step * step, -1, -step)])
 
 
-def _cut_to(
-    bare: Any, blocks: Sequence[Block], current: dict[int, int], wanted: dict[int, int]
-) -> None:
-    """Cut some blocks of the copy further; which units go does not matter for the time."""
-    from brodmann.models.smaller.units import blocks_of
-
-    now = {block.output: block for block in blocks_of(bare)}
-    chosen, masks = [], []
-    for number, units in wanted.items():
-        block = now[blocks[number].output]
-        chosen.append(block)
-        masks.append(np.arange(block.units) < units)
-        current[number] = units
-    cut(bare, chosen, masks)
+def _cut_to(model: nn.Module, blocks: Sequence[Block], wanted: Mapping[int, int]) -> None:
+    """Cut some blocks further; which units go does not matter for the time."""
+    now = {block.output: block for block in blocks_of(model)}
+    chosen = [now[blocks[number].output] for number in wanted]
+    masks = [
+        np.arange(block.units) < units for block, units in zip(chosen, wanted.values(), strict=True)
+    ]
+    cut(model, chosen, masks)
 
 
-def _milliseconds(bare: Any, inputs: Any) -> float:
+def _milliseconds(read: Callable[[], object]) -> float:
     """The median time of a pass."""
     clocks: list[float] = []
     with torch.inference_mode():
         for _ in range(2):
-            bare(**inputs)
+            read()
         began = time.perf_counter()
         while len(clocks) < LEAST or time.perf_counter() - began < SECONDS:
             start = time.perf_counter()
-            bare(**inputs)
-            wait_for(bare.device)
+            read()
             clocks.append(time.perf_counter() - start)
     return 1000.0 * float(np.median(clocks))
 
@@ -126,16 +133,25 @@ def _milliseconds(bare: Any, inputs: Any) -> float:
 def speed_ratio(whole: nn.Module, small: nn.Module, texts: int, tokens: int) -> float:
     """How many times faster a small model's encoder reads, both measured in turn."""
     clocks: list[list[float]] = [[], []]
-    encoders = [bare_models(model)[0].eval() for model in (whole, small)]
-    batches = [random_inputs(one, texts, tokens) for one in encoders]
+    readers = [reading(model.eval(), texts, tokens) for model in (whole, small)]
     for _ in range(TURNS):
-        for clock, encoder, inputs in zip(clocks, encoders, batches, strict=True):
-            clock.append(_milliseconds(encoder, inputs))
+        for clock, read in zip(clocks, readers, strict=True):
+            clock.append(_milliseconds(read))
     return float(np.median(clocks[0]) / np.median(clocks[1]))
 
 
-def random_inputs(bare: Any, texts: int, tokens: int) -> dict[str, torch.Tensor]:
+def reading(model: Any, texts: int, tokens: int) -> Callable[[], object]:
+    """A pass through the encoder of the first task, over random texts of this length."""
+    bare = bare_models(model)[0]
     vocabulary = int(bare.get_input_embeddings().weight.shape[0])
     ids = torch.randint(0, vocabulary, (texts, tokens), generator=torch.Generator().manual_seed(0))
     ids = ids.to(bare.device)
-    return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    every = np.arange(texts)
+    part = Part(next(iter(model.specs)), slice(0, texts), every, {}, np.ones_like(every), texts)
+
+    def read() -> None:
+        model.states(dict(inputs), [part])
+        wait_for(bare.device)
+
+    return read

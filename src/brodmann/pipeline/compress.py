@@ -17,6 +17,7 @@ from brodmann.config import Config
 from brodmann.data.tasks import Example, Task
 from brodmann.errors import InputError, did_you_mean
 from brodmann.files import digest, write_json, write_text
+from brodmann.measuring.block_times import BlockTimes, as_document, times_of
 from brodmann.measuring.points_lost import Loss
 from brodmann.pipeline.run import one_process
 from brodmann.pipeline.run_folder import opened, trained
@@ -192,16 +193,18 @@ def compress_model(
     )
     report("stage", {"text": "timing blocks of every size, and measuring what each unit does"})
     each = min(EXAMPLES, max(len(task.splits["train"]) for task in tasks))
+    stored = Stored(work, [dict(wishes), seed, weights_digest(large.state_dict())])
     known = studied(
         large,
         tasks,
         tokens=TOKENS,
         seed=seed,
+        times=stored.times,
         **options,
         progress=reading("measuring units", each * len(tasks)),
     )
+    stored.keep_times(known.times)
     unit = "latency" if wishes["size"] is None else "size"
-    stored = Stored(work, [dict(wishes), seed, weights_digest(large.state_dict())])
     search = Search(known, ours, unit, wishes["lose"], told(stored, report))
     target = wishes["latency"] or wishes["size"]
     if unit == "size" and target is not None:
@@ -253,22 +256,33 @@ class Stored:
     def __init__(self, folder: Path | None, identity: Any) -> None:
         self.file = None if folder is None else folder / TRIALS
         self.identity = digest(json.dumps(identity, sort_keys=True).encode())
+        self.times: BlockTimes | None = None
         self.lines: list[dict[str, Any]] = []
         if self.file is not None and self.file.is_file():
             lines = self.file.read_text(encoding="utf-8").splitlines()
             found = [json.loads(line) for line in lines if line.endswith("}")]
             self.lines = [line for line in found if line["search"] == self.identity]
+        for line in self.lines:
+            if "times" in line:
+                self.times = times_of(line["times"])
+
+    def keep_times(self, times: BlockTimes) -> None:
+        """Another measurement would lead to other candidates."""
+        if self.times is None:
+            self._append({"times": as_document(times)})
 
     def __call__(self, key: str, make: Callable[[], Trial]) -> Trial:
         for line in self.lines:
-            if line["key"] == key:
+            if line.get("key") == key:
                 return trial_of(line["trial"])
         trial = make()
-        line = {"search": self.identity, "key": key, "trial": asdict(trial)}
-        self.lines.append(json.loads(json.dumps(line)))
+        self._append({"key": key, "trial": asdict(trial)})
+        return trial
+
+    def _append(self, line: dict[str, Any]) -> None:
+        self.lines.append(json.loads(json.dumps({"search": self.identity} | line)))
         if self.file is not None:
             write_text(self.file, "".join(json.dumps(one) + "\n" for one in self.lines))
-        return trial
 
 
 def told(stored: Stored, report: Report) -> Callable[[str, Callable[[], Trial]], Trial]:
@@ -361,6 +375,7 @@ def recover(
 
     A student learns the hidden states and answers of the whole model on the training texts.
     """
+    from brodmann.models.smaller.units import blocks_of
     from brodmann.training.fit import fit
     from brodmann.training.methods.distillation import RECOVERY, Distillation
 
@@ -375,6 +390,8 @@ def recover(
         if target is not None and share < target * 0.999:
             break
         if base is not None:
+            if not blocks_of(base):
+                break
             known = studied(base, tasks, tokens=TOKENS, seed=seed, **options)
         now = known_share(known, search)
         choice = known.chosen(search.unit, share / now, np.ones(len(tasks)))

@@ -23,7 +23,7 @@ from brodmann.pipeline.smaller_trials import Judge, Studied
 
 RUNG = 1.1  # ratio of neighbouring speeds on the ladder
 FIRST = 6  # rung of the first trial: 1.77 times the speed
-NEXT = 3  # rungs above a trial that holds, with a task less
+NEXT = 4  # rungs above a trial that holds, until one does not
 TRIES = 3  # of one given share, with other weights of the tasks
 MOVES = (0.5, 2.0)  # least and most by which a trial changes a task's weight
 
@@ -71,15 +71,16 @@ class Search:
         whole = sum(float(of_block[0]) for of_block in costs) + rest
         low = 0 if slower is None else round(-math.log(slower.share) / math.log(RUNG))
         high = math.floor(math.log(whole / rest) / math.log(RUNG)) + 1
-        best, rung = slower, low + (FIRST if slower is None else NEXT)
+        best, failed = slower, False
+        rung = low + (FIRST if slower is None else NEXT)
         while high - low > 1:
             rung = min(rung, high - 1)
             found = self.attempt(RUNG**-rung, factors, without)
             if found is not None and found.holds:
                 low, best = rung, found
             else:
-                high = rung
-            rung = (low + high) // 2
+                high, failed = rung, True
+            rung = (low + high) // 2 if failed else low + NEXT
         return best
 
     def at(self, share: float) -> Trial | None:

@@ -11,6 +11,7 @@ from brodmann.analysis.mask_search import Choice, choose
 from brodmann.data.encoding import Encoded
 from brodmann.data.kinds import metric_of
 from brodmann.data.tasks import Example, Task
+from brodmann.errors import InputError
 from brodmann.files import Array
 from brodmann.measuring.block_times import BlockTimes, measure_block_times
 from brodmann.measuring.points_lost import Loss, points_lost
@@ -112,6 +113,9 @@ def studied(
     from brodmann.models.smaller.units import blocks_of
 
     blocks = blocks_of(model)
+    if not blocks:
+        kind = model.config.model_type
+        raise InputError(f"{kind}: has neither heads nor neurons that could be cut")
     times = times or measure_block_times(model, blocks, tokens=tokens)
     probes = {
         task.name: example_probes(

@@ -46,13 +46,10 @@ class Block:
 
 
 def blocks_of(model: nn.Module) -> tuple[Block, ...]:
-    """Every block with units that can be cut, from the first layer to the last."""
+    """Every block with units that can be cut, by layer; none if all of them went."""
     inner = bare_models(model)
     check_apart(inner)
     found = [_blocks(bare) for bare in inner]
-    if not found[0]:
-        name = type(inner[0]).__name__
-        raise InputError(f"{name}: has neither heads nor neurons that could be cut")
     if any(other != found[0] for other in found):
         raise InputError("the model holds encoders of different shapes: compress them one by one")
     return found[0]
