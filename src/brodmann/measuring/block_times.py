@@ -26,7 +26,7 @@ STEP = 32  # neurons between two measurements, and the multiples that are kept
 SHARE = 0.04  # of the neurons: the least step in wider blocks
 SECONDS = 0.15  # of each measurement
 LEAST = 7  # passes of each measurement
-TURNS = 5  # of two models
+TURNS = 9  # of two models
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,6 @@ def measure_block_times(
     *,
     texts: int = 1,
     tokens: int = 128,
-    progress: Callable[[int], None] | None = None,
 ) -> BlockTimes:
     """Time a copy of the model, as it reads texts of its first task."""
     small = copy.deepcopy(model).eval()
@@ -74,8 +73,6 @@ def measure_block_times(
         for units in kept[1:]:
             _cut_to(small, blocks, dict.fromkeys(alike, int(units)))
             readings.append(_milliseconds(read))
-            if progress is not None:
-                progress(1)
         # Fewer units never take longer: what says otherwise is noise.
         falling = np.minimum.accumulate(np.asarray(readings))
         found[shape] = (falling - falling[-1]) / len(alike)
@@ -86,11 +83,6 @@ def measure_block_times(
         tuple(levels[_shape(block)] for block in blocks),
         tuple(found[_shape(block)] for block in blocks),
     )
-
-
-def measurements(blocks: Sequence[Block]) -> int:
-    """How many sizes are timed, for progress bars."""
-    return sum(len(_levels(shape)) - 1 for shape in dict.fromkeys(map(_shape, blocks)))
 
 
 def _shape(block: Block) -> tuple[str, int, int]:
@@ -134,9 +126,13 @@ def speed_ratio(whole: nn.Module, small: nn.Module, texts: int, tokens: int) -> 
     """How many times faster a small model's encoder reads, both measured in turn."""
     clocks: list[list[float]] = [[], []]
     readers = [reading(model.eval(), texts, tokens) for model in (whole, small)]
-    for _ in range(TURNS):
-        for clock, read in zip(clocks, readers, strict=True):
-            clock.append(_milliseconds(read))
+    with torch.inference_mode():
+        for turn in range(TURNS + 1):
+            for clock, read in zip(clocks, readers, strict=True):
+                start = time.perf_counter()
+                read()
+                if turn:  # the first turn warms up
+                    clock.append(time.perf_counter() - start)
     return float(np.median(clocks[0]) / np.median(clocks[1]))
 
 

@@ -67,6 +67,7 @@ def compress(
             precision=config.training.precision,
             seed=config.seed,
             work=folder,
+            calibration=config.calibrate.model_dump(),
         )
         write_model(small, found, target)
         if small is not None:
@@ -170,8 +171,10 @@ def compress_model(
     precision: str,
     seed: int,
     work: Path | None,
+    calibration: Mapping[str, Any] | None = None,
 ) -> tuple["MultiTaskModel | None", dict[str, Any]]:
     """Search for the smaller model; None if nothing is within what is allowed."""
+    from brodmann.measuring.fitting_rules import fit_rules
     from brodmann.models.derived import without_tasks
     from brodmann.models.saving import weights_digest
 
@@ -247,6 +250,9 @@ def compress_model(
     result["scores"] = {
         task: {entry["metric"]: entry["after"]} for task, entry in final["confirmed"].items()
     }
+    if model.rules:  # those of the whole model ended with the cut
+        report("stage", {"text": "calibrating the smaller model"})
+        fit_rules(small, list(tasks), **(calibration or {}), **options)
     return small, result
 
 
