@@ -249,4 +249,9 @@ def tree(block: Tree) -> Markup:
 
 def _framed(caption: str, parts: list[Markup], height: int = HEIGHT) -> Markup:
     frame = Markup('<svg class="chart" viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>')
-    return frame.format(WIDTH, height, caption, Markup("").join(parts))
+    return frame.format(WIDTH, height, unmarked(caption), Markup("").join(parts))
+
+
+def unmarked(text: str) -> str:
+    """Text without the backticks around code, for screen readers."""
+    return text.replace("`", "")

@@ -40,6 +40,7 @@ def page(title: str, subtitle: str, sections: Sequence[Section]) -> str:
         swatch=charts.swatch,
         reference_swatch=charts.reference_swatch,
         prose=prose,
+        unmarked=charts.unmarked,
         bar_places=bar_places,
         plain=plain,
         shade=shade,

@@ -262,6 +262,7 @@ def test_words_in_backticks_are_code_and_nothing_else_is_markup() -> None:
     ]
     text = page("title", "", [Section("one", "One", blocks)])
     assert text.count(code + "; a single ` stays.") == 2
+    assert 'aria-label="of z"' in text
     assert "as <code>c</code> says" in text and "<figcaption>of <code>z</code>" in text
     # What comes from the data keeps its letters.
     for letter in "xytuv":
