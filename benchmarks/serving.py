@@ -1,15 +1,18 @@
-"""What serving costs: readings shared by requests and by tasks, and torch against ONNX Runtime.
+"""What serving costs: shared readings, torch against ONNX Runtime, and smaller models.
 
-    python benchmarks/serving.py [--backbone NAME] [--requests 400] [--rounds 3] [--out FILE]
+    python benchmarks/serving.py [--backbone NAME] [--requests 400] [--rounds 3] [--only NAME]
+        [--out FILE]
 
-Four comparisons of servers in processes of their own, asked on loopback; the sides take turns, and
+Five comparisons of servers in processes of their own, asked on loopback; the sides take turns, and
 results are ratios in one run:
 - reading together: texts per second and latency (median, 99th percentile) at 1, 8 and 32 clients,
   with batches against one text per reading (`--batch 1`);
 - waiting: readings that wait 0, 2 or 5 ms for more texts;
 - many tasks: one model that answers N tasks from one reading against N models of one task each,
   which are all asked about every text;
-- runtimes: torch against an export in ONNX Runtime, with the memory of both processes.
+- runtimes: torch against an export in ONNX Runtime, with the memory of both processes;
+- forms: exports in float32, in int8, without half of the heads, and both, with their memory and
+  size on disk.
 The models are not trained: the time of an answer does not depend on what was learned.
 """
 
@@ -39,6 +42,8 @@ from brodmann.data import builtin
 CLIENTS = (1, 8, 32)
 WAITS = (0.0, 0.002, 0.005)
 TASKS = 5
+FORMS = ("pruned int8", "pruned", "int8", "float32")
+COMPARISONS = ("reading together", "waiting", "many tasks", "runtimes", "forms")
 
 
 class Server:
@@ -111,7 +116,7 @@ def measure(urls: Sequence[str], texts: Sequence[str], clients: int) -> dict[str
 def compare(
     sides: dict[str, Sequence[str]], texts: Sequence[str], clients: int, rounds: int
 ) -> dict[str, Any]:
-    """Medians of rounds, the sides taking turns, and the first side's speed over each other's."""
+    """Medians of rounds, the sides taking turns, and each side's speed over the last one's."""
     found: dict[str, list[dict[str, float]]] = {name: [] for name in sides}
     for urls in sides.values():
         measure(urls, texts[:clients], clients)  # the first readings are slower
@@ -122,15 +127,15 @@ def compare(
         name: {key: statistics.median(one[key] for one in several) for key in several[0]}
         for name, several in found.items()
     }
-    first, *others = found
+    *others, last = found
     ratios = {
         name: statistics.median(
             a["texts_per_second"] / b["texts_per_second"]
-            for a, b in zip(found[first], found[name], strict=True)
+            for a, b in zip(found[name], found[last], strict=True)
         )
         for name in others
     }
-    return {"clients": clients, "sides": medians, f"speed of {first} over": ratios}
+    return {"clients": clients, "sides": medians, f"speed over {last}": ratios}
 
 
 def make_models(folder: Path, backbone: str) -> tuple[Path, list[Path]]:
@@ -152,8 +157,20 @@ def make_models(folder: Path, backbone: str) -> tuple[Path, list[Path]]:
         model = bm.MultiTaskModel.from_pretrained(backbone, some, device="cpu")
         model.save_pretrained(folder / name)
         places.append(folder / name)
-    bm.export(places[0], to="onnx", out=folder / "onnx", data=tasks[:1])
+    write_forms(folder, places[0], tasks)
     return places[0], places[1:]
+
+
+def write_forms(folder: Path, whole: Path, data: Any) -> None:
+    """Exports of the model, smallest first: `FORMS` in `folder`."""
+    pruned = bm.MultiTaskModel.from_pretrained(whole, device="cpu")
+    heads = pruned.config.num_attention_heads
+    half = [(n, head) for n in range(pruned.config.num_hidden_layers) for head in range(heads // 2)]
+    bm.prune_heads(pruned, half)
+    for name in FORMS:
+        model = pruned if "pruned" in name else whole
+        small = {"int8": True, "tolerance": 100.0} if "int8" in name else {}
+        bm.export(model, to="onnx", out=folder / name, data=data, **small)
 
 
 def main() -> None:
@@ -161,43 +178,74 @@ def main() -> None:
     parser.add_argument("--backbone", default="builtin:minilm")
     parser.add_argument("--requests", type=int, default=400)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", action="append", choices=COMPARISONS)
     parser.add_argument("--out", type=Path)
     settings = parser.parse_args()
     rows = builtin.generate("sentiment", sizes={"train": settings.requests}, seed=1)["train"]
     texts, results = [row["text"] for row in rows], []
 
-    def add(name: str, sides: dict[str, Sequence[str]], clients: Sequence[int]) -> None:
+    def add(name: str, sides: dict[str, Sequence[str]], clients: Sequence[int] = CLIENTS) -> None:
         for count in clients:
             found = compare(sides, texts, count, settings.rounds)
-            results.append({"comparison": name, **found})
-            print(json.dumps(results[-1]), flush=True)
+            note({"comparison": name, **found})
+
+    def note(found: dict[str, Any]) -> None:
+        results.append(found)
+        print(json.dumps(found), flush=True)
 
     with tempfile.TemporaryDirectory() as place:
         whole, single = make_models(Path(place), settings.backbone)
-        export = Path(place) / "onnx"
-        cpu = ("--device", "cpu")
-        with servers((whole, *cpu), (whole, *cpu, "--batch", 1)) as (together, alone):
-            add("reading together", {"together": [together.url], "alone": [alone.url]}, CLIENTS)
-        with servers(*((whole, *cpu, "--wait", wait) for wait in WAITS)) as waiting:
-            sides = {
-                f"{1000 * wait:g} ms": [server.url]
-                for wait, server in zip(WAITS, waiting, strict=True)
-            }
-            add("waiting", sides, CLIENTS)
-        with servers((whole, *cpu), *((folder, *cpu) for folder in single)) as (one, *several):
-            sides = {"one model": [one.url], "one per task": [server.url for server in several]}
-            add("many tasks", sides, CLIENTS[:2])
-            memory = {"one model": one.memory(), "one per task": sum(s.memory() for s in several)}
-            results.append({"comparison": "memory of many tasks, MB", "tasks": TASKS, **memory})
-        with servers((export,), (whole, *cpu)) as (onnx, torch):
-            add("runtimes", {"onnxruntime": [onnx.url], "torch": [torch.url]}, CLIENTS)
-            memory = {"onnxruntime": onnx.memory(), "torch": torch.memory()}
-            results.append({"comparison": "memory of runtimes, MB", **memory})
+        for name in settings.only or COMPARISONS:
+            COMPARE[name](Path(place), whole, single, add, note)
     shown = {key: str(value) for key, value in vars(settings).items()}
     document = {"settings": shown, "cores": os.cpu_count(), "results": results}
-    print(json.dumps(results[-1]))
     if settings.out is not None:
         settings.out.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+
+
+CPU = ("--device", "cpu")
+
+
+def reading_together(place: Path, whole: Path, single: Any, add: Any, note: Any) -> None:
+    with servers((whole, *CPU), (whole, *CPU, "--batch", 1)) as (together, alone):
+        add("reading together", {"together": [together.url], "alone": [alone.url]})
+
+
+def waiting(place: Path, whole: Path, single: Any, add: Any, note: Any) -> None:
+    with servers(*((whole, *CPU, "--wait", wait) for wait in WAITS)) as started:
+        names = [f"{1000 * wait:g} ms" for wait in WAITS]
+        sides = {name: [server.url] for name, server in zip(names, started, strict=True)}
+        add("waiting", dict(reversed(sides.items())))
+
+
+def many_tasks(place: Path, whole: Path, single: Sequence[Path], add: Any, note: Any) -> None:
+    with servers((whole, *CPU), *((folder, *CPU) for folder in single)) as (one, *several):
+        sides = {"one model": [one.url], "one per task": [server.url for server in several]}
+        add("many tasks", sides, CLIENTS[:2])
+        memory = {"one model": one.memory(), "one per task": sum(s.memory() for s in several)}
+        note({"comparison": "memory of many tasks, MB", "tasks": TASKS, **memory})
+
+
+def runtimes(place: Path, whole: Path, single: Any, add: Any, note: Any) -> None:
+    with servers((place / "float32",), (whole, *CPU)) as (onnx, torch):
+        add("runtimes", {"onnxruntime": [onnx.url], "torch": [torch.url]})
+        memory = {"onnxruntime": onnx.memory(), "torch": torch.memory()}
+        note({"comparison": "memory of runtimes, MB", **memory})
+
+
+def forms(place: Path, whole: Path, single: Any, add: Any, note: Any) -> None:
+    with servers(*((place / name,) for name in FORMS)) as started:
+        by_name = dict(zip(FORMS, started, strict=True))
+        add("forms", {name: [server.url] for name, server in by_name.items()})
+        memory = {name: server.memory() for name, server in by_name.items()}
+        note({"comparison": "memory of forms, MB", **memory})
+    sizes = {name: sum(f.stat().st_size for f in (place / name).iterdir()) for name in FORMS}
+    note({"comparison": "forms on disk, MB", **{k: v / 1e6 for k, v in sizes.items()}})
+
+
+COMPARE = dict(
+    zip(COMPARISONS, (reading_together, waiting, many_tasks, runtimes, forms), strict=True)
+)
 
 
 if __name__ == "__main__":

@@ -337,6 +337,7 @@ def test_a_configuration_from_notepad_and_one_in_json(tmp_path: Path, command: C
             "unknown key 'training.threads'; did you mean 'threads' at the top level?",
         ),
         ("training.epoch=3", "unknown key 'training.epoch'; did you mean 'epochs'?"),
+        ("train.epochs=3", "unknown key 'train'; did you mean 'training'?"),
         ("seeds=3", "unknown key 'seeds'; did you mean 'seed'?"),
     ],
 )

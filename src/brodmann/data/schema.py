@@ -16,6 +16,7 @@ from typing import Annotated, Any, ClassVar, TypeVar
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic.fields import FieldInfo
 
 from brodmann.errors import InputError, did_you_mean
 
@@ -129,8 +130,9 @@ def explain(error: ValidationError, section: type[BaseModel], where: str) -> str
     path = _keys(problem["loc"])
     key = ".".join(str(part) for part in path)
     if problem["type"] == "extra_forbidden":
-        known = _keys_at(section, path[:-1])
-        elsewhere = _tables_with(section, str(path[-1]))
+        table = isinstance(problem["input"], dict)  # then no key of a single value was meant
+        known = _keys_at(section, path[:-1], only_tables=table)
+        elsewhere = _tables_with(section, str(path[-1]), only_tables=table)
         misspelt = difflib.get_close_matches(str(path[-1]), known, n=1, cutoff=0.85)
         if elsewhere and not misspelt:
             return f"{where}: unknown key '{key}'; did you mean {' or '.join(elsewhere)}?"
@@ -163,10 +165,12 @@ def _keys(location: tuple[int | str, ...]) -> list[int | str]:
     ]
 
 
-def _keys_at(section: type[BaseModel], path: list[Any]) -> list[str]:
-    """The keys of the table at `path`."""
+def _keys_at(section: type[BaseModel], path: list[Any], *, only_tables: bool) -> list[str]:
+    """The keys of the table at `path`; `only_tables`: those whose values are tables themselves."""
     found = _section_at(section, path)
-    return [] if found is None else list(found.model_fields)
+    fields = {} if found is None else found.model_fields
+    tables = [name for name, field in fields.items() if _may_be_table(field.annotation)]
+    return tables if only_tables and tables else list(fields)
 
 
 def _section_at(section: type[BaseModel], path: list[Any]) -> type[BaseModel] | None:
@@ -184,16 +188,29 @@ def _section_at(section: type[BaseModel], path: list[Any]) -> type[BaseModel] | 
     return section
 
 
-def _tables_with(section: type[BaseModel], key: str) -> list[str]:
-    """The tables that have a key, as `'table.key'`, or the top level."""
-    found = [f"'{key}' at the top level"] if key in section.model_fields else []
+def _tables_with(section: type[BaseModel], key: str, *, only_tables: bool) -> list[str]:
+    """The tables that have a key, as `'table.key'`, or the top level; `only_tables`: if the value
+    of the key is a table, too."""
+
+    def fits(fields: Mapping[str, FieldInfo]) -> bool:
+        return key in fields and (not only_tables or _may_be_table(fields[key].annotation))
+
+    found = [f"'{key}' at the top level"] if fits(section.model_fields) else []
     # Tables that every configuration has come before optional ones.
     tables = sorted(section.model_fields.items(), key=lambda item: item[1].default_factory is None)
     for name, field in tables:
         inner = next((t for t in _members(field.annotation) if _is_section(t)), None)
-        if inner is not None and name != "tasks" and key in inner.model_fields:
+        if inner is not None and name != "tasks" and fits(inner.model_fields):
             found.append(f"'{name}.{key}'")
     return found
+
+
+def _may_be_table(annotation: Any) -> bool:
+    """Whether a value of this type may be a table, or a list of tables."""
+    origin = typing.get_origin(annotation)
+    if origin in (typing.Union, types.UnionType, list, Annotated):
+        return any(_may_be_table(inner) for inner in typing.get_args(annotation))
+    return annotation is Any or origin is dict or _is_section(annotation)
 
 
 def _members(annotation: Any) -> list[Any]:

@@ -1,7 +1,8 @@
 """Blocks that results are made of, drawn by a page (`html`) and by a terminal.
 
 A section describes its content once, in blocks; it does not decide how they look. All texts are
-plain: the code that draws them escapes them.
+plain: the code that draws them escapes them, and the page sets `words in backticks` as code in
+paragraphs, lists and captions.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -103,6 +104,7 @@ class Lines:
     """Series over one axis; a point is (x, y) or (x, y, spread). An empty series keeps its colour.
 
     With `x_labels` the x of a point is an index in them; with `log_x` the axis is logarithmic.
+    `references` are straight lines to compare with, drawn so that none looks like a series.
     """
 
     series: Mapping[str, Sequence[Sequence[float]]]
@@ -112,6 +114,7 @@ class Lines:
     marks: Sequence[tuple[float, str]] = ()  # vertical lines with a label
     x_labels: Sequence[str] = ()
     log_x: bool = False
+    references: Mapping[str, Sequence[Sequence[float]]] = field(default_factory=dict)
 
 
 @dataclass

@@ -45,7 +45,8 @@ def style(place: int) -> tuple[str, str]:
 
 def scales(block: Lines) -> tuple[Scale, Scale, list[float], list[float]]:
     """Functions from values to positions for x and y, and the ticks of both axes."""
-    points = [point for series in block.series.values() for point in series]
+    drawn = [*block.series.values(), *block.references.values()]
+    points = [point for series in drawn for point in series]
     xs = [point[0] for point in points] + [at for at, _ in block.marks]
     ys = [point[1] + side * spread(point) for point in points for side in (-1, 1)]
     y_ticks = ticks(min(ys), max(ys))
@@ -88,6 +89,9 @@ def lines(block: Lines) -> Markup:
                 anchor, x(at) + shift, TOP + 9, word
             )
         )
+    for ends in block.references.values():
+        path = " ".join(f"{x(point[0])},{y(point[1])}" for point in ends)
+        parts.append(Markup('<polyline class="line reference" points="{}"/>').format(path))
     for place, series in enumerate(block.series.values()):
         if series:
             parts.append(_series(series, place, x, y))
@@ -169,6 +173,14 @@ def swatch(names: Sequence[str], name: str) -> Markup:
     ).format(escape(colour), dash or "none")
 
 
+def reference_swatch() -> Markup:
+    """A piece of a line to compare with, for the legend."""
+    return Markup(
+        '<svg class="swatch" viewBox="0 0 24 8" aria-hidden="true">'
+        '<polyline class="line reference" points="0,4 24,4"/></svg>'
+    )
+
+
 def scatter(block: Scatter) -> Markup:
     """Points with their names, the least-squares line if it is defined, and its band."""
     xs, ys = [x for x, _, _ in block.points], [y for _, y, _ in block.points]
@@ -237,4 +249,9 @@ def tree(block: Tree) -> Markup:
 
 def _framed(caption: str, parts: list[Markup], height: int = HEIGHT) -> Markup:
     frame = Markup('<svg class="chart" viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>')
-    return frame.format(WIDTH, height, caption, Markup("").join(parts))
+    return frame.format(WIDTH, height, unmarked(caption), Markup("").join(parts))
+
+
+def unmarked(text: str) -> str:
+    """Text without the backticks around code, for screen readers."""
+    return text.replace("`", "")

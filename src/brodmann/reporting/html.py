@@ -7,6 +7,7 @@ writes text, and the page's own policy forbids every other script.
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Sequence
 from importlib import resources
 from typing import Any
@@ -37,6 +38,9 @@ def page(title: str, subtitle: str, sections: Sequence[Section]) -> str:
         scatter=charts.scatter,
         tree=charts.tree,
         swatch=charts.swatch,
+        reference_swatch=charts.reference_swatch,
+        prose=prose,
+        unmarked=charts.unmarked,
         bar_places=bar_places,
         plain=plain,
         shade=shade,
@@ -123,6 +127,11 @@ def ranks(scores: HeadScores, task: str) -> list[int]:
 def rounded(value: float) -> float:
     """Round to four digits, which is more than a reader can use."""
     return float(f"{value:.4g}")
+
+
+def prose(text: str) -> Markup:
+    """Escaped text in which words between backticks are code."""
+    return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(text))))  # noqa: S704 - escaped
 
 
 def shade(block: Matrix, row: int, column: int) -> str:

@@ -102,7 +102,8 @@ def _bars(block: blocks.Bars) -> Drawn:
 
 
 def _lines(block: blocks.Lines) -> Drawn:
-    values = [point[1] for series in block.series.values() for point in series]
+    drawn = {**block.series, **block.references}
+    values = [point[1] for series in drawn.values() for point in series]
     if not values:
         return
     low, high = min(values), max(values)
@@ -113,7 +114,7 @@ def _lines(block: blocks.Lines) -> Drawn:
     table = _empty_table(show_header=False)
     for justify in ("left", "right", "left", "right"):
         table.add_column(justify="right" if justify == "right" else "left")
-    for name, series in block.series.items():
+    for name, series in drawn.items():
         if not series:
             continue
         step = -(-len(series) // WIDTH)

@@ -262,6 +262,10 @@ def test_where_a_wrong_value_is_named(tmp_path: Path) -> None:
         ),
         ("[map]\nepochs = 2", "unknown key 'map.epochs'; did you mean 'training.epochs' or "
          "'transfer.epochs'?"),
+        # A table is meant for a table: `off.train` and `adapt.train` hold values.
+        ("[train]\nepochs = 2", "unknown key 'train'; did you mean 'training'?"),
+        ("[task]\nuse = 1", "unknown key 'task'; did you mean 'tasks'?"),
+        ("[rates]\nheads = 1e-3", "unknown key 'rates'; did you mean 'training.rates'?"),
     ):  # fmt: skip
         path.write_text(f'name = "a"\ntasks = ["builtin/topic"]\n{text}\n')
         with pytest.raises(InputError) as caught:

@@ -14,7 +14,7 @@ from tests.run_folders import write_run
 from brodmann.data.sampling.samplers import SAMPLERS, Sampler
 from brodmann.errors import InputError
 from brodmann.files import write_json
-from brodmann.reporting.blocks import Bars, Lines, Matrix
+from brodmann.reporting.blocks import Bars, Case, Cases, Items, Lines, Matrix, Section, Table, Words
 from brodmann.reporting.charts import lines, scales, style, ticks
 from brodmann.reporting.gains import sharing_arm, single_arm
 from brodmann.reporting.html import bar_places, embedded, ownership, page
@@ -251,12 +251,31 @@ def test_damaged_measurements_are_refused_in_one_line(tmp_path: Path) -> None:
         report_on([tmp_path / "run"], silent)
 
 
+def test_words_in_backticks_are_code_and_nothing_else_is_markup() -> None:
+    words = "Run `brodmann map <RUN>` on `a` & <b>b</b>; a single ` stays."
+    code = "Run <code>brodmann map &lt;RUN&gt;</code> on <code>a</code> &amp; &lt;b&gt;b&lt;/b&gt;"
+    blocks = [
+        Words(words),
+        Items([(words, "as `c` says")]),
+        Table(["`x`"], [["`y`"]], "of `z`"),
+        Cases([Case("1", "`t`", "`u`", "", "`v`", is_right=False)]),
+    ]
+    text = page("title", "", [Section("one", "One", blocks)])
+    assert text.count(code + "; a single ` stays.") == 2
+    assert 'aria-label="of z"' in text
+    assert "as <code>c</code> says" in text and "<figcaption>of <code>z</code>" in text
+    # What comes from the data keeps its letters.
+    for letter in "xytuv":
+        assert f"`{letter}`</bdi>" in text or f"<td>`{letter}`</td>" in text
+        assert f"<code>{letter}</code>" not in text
+
+
 def test_an_unfinished_run_says_so(tmp_path: Path) -> None:
     write_run(tmp_path / "run", ["a", "b"])
     for name in ("metrics.json", "importance.json", "dissociation.json"):
         (tmp_path / "run" / name).unlink()
     text = report_on([tmp_path / "run"], silent).read_text(encoding="utf-8")
-    assert "Not finished: `brodmann evaluate` is still to come." in text
+    assert "Not finished: <code>brodmann evaluate</code> is still to come." in text
     (tmp_path / "run" / "log.jsonl").unlink()
     with pytest.raises(InputError, match="nothing to report yet"):
         report_on([tmp_path / "run"], silent)

@@ -86,14 +86,14 @@ def curves(judged: Mapping[str, Any], key: str) -> Lines:
         for task, entry in judged.items()
     }
     least = min((point[0] for points in series.values() for point in points), default=0.0)
-    series["honest"] = [(least, least), (100.0, 100.0)]
     words = "after" if key == "after" else "before"
     return Lines(
         series,
         "probability of the answer (%)",
         "right answers (%)",
-        f"Reliability {words} calibration: below the straight line, answers are too sure. A point "
+        f"Reliability {words} calibration: below the dashed line, answers are too sure. A point "
         f"stands for {FEW} answers or more.",
+        references={"as sure as right": [(least, least), (100.0, 100.0)]},
     )
 
 
