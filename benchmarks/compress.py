@@ -40,8 +40,9 @@ from brodmann.measuring.block_times import speed_ratio
 from brodmann.models.backbone.anatomy import bare_models
 from brodmann.models.smaller.elimination import Path as Emptying
 from brodmann.models.smaller.units import cut
-from brodmann.pipeline.smaller_trials import judge, studied
+from brodmann.pipeline.smaller.candidates import Means, judge, studied
 from brodmann.pipeline.train import tasks_of
+from brodmann.training.events import silent
 from brodmann.training.methods.distillation import RECOVERY, Distillation
 
 ROWS = {"train": 4000, "validation": 1500, "test": 2000}
@@ -142,10 +143,10 @@ class Subject:
         self.model = bm.Run(run).load_model()
         self.tasks = tasks_of(*load_config(run, None))
         self.names = [task.name for task in self.tasks]
-        self.options: dict[str, Any] = {"batch_size": 64, "precision": "auto"}
-        self.known = studied(self.model, self.tasks, tokens=128, **self.options)
+        means = Means(silent, 64, "auto", 0, None)
+        self.known = studied(self.model, self.tasks, means)
         test = {task.name: task.splits["test"] for task in self.tasks}
-        self.judge = judge(self.model, self.tasks, test, **self.options)
+        self.judge = judge(self.model, self.tasks, test, means)
 
     def measured(self, small: Any) -> dict[str, Any]:
         if isinstance(small, dict):  # a package: its own outcomes and speeds

@@ -8,8 +8,8 @@ becomes as small as weights can make it:
 
 $$w_t \leftarrow w_t \, \exp \big( \eta \, \mathcal{L}_t / \max_s \mathcal{L}_s \big).$$
 
-Reference: the budget by dynamic programming over measured times, Frantar and Alistarh 2022, "SPDY:
-Accurate Pruning with Speedup Guarantees"; the updates, Freund and Schapire 1999, "Adaptive Game
+Reference: the budget by dynamic programming over measured times, Frantar & Alistarh 2022, "SPDY:
+Accurate Pruning with Speedup Guarantees"; the updates, Freund & Schapire 1999, "Adaptive Game
 Playing Using Multiplicative Weights".
 """
 

@@ -12,6 +12,7 @@ import typer
 from brodmann.cli import datasets as data  # noqa: F401
 from brodmann.cli import runs  # noqa: F401
 from brodmann.cli import heads  # noqa: F401
+from brodmann.cli import smaller  # noqa: F401
 from brodmann.cli import models  # noqa: F401
 from brodmann.cli import studies  # noqa: F401
 # isort: on

@@ -3,7 +3,8 @@
 A copy of the model is cut step by step: all its attentions alike, then all its feed-forward blocks.
 The time that goes with each step, divided by the number of blocks, is what the units of one block
 take on this machine at this number of texts and tokens. What remains with every block empty is the
-rest of the model.
+rest of the model. On a processor, time is what it spent computing, which other programs do not
+change.
 """
 
 import copy
@@ -14,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from sklearn.isotonic import isotonic_regression
 from torch import nn
 
 from brodmann.data.batches import Part
@@ -63,7 +65,7 @@ def measure_block_times(
     """Time a copy of the model, as it reads texts of its first task."""
     small = copy.deepcopy(model).eval()
     read = reading(small, texts, tokens)
-    whole = _milliseconds(read)
+    whole = _milliseconds(small, read)
     levels = {whole_kind: _levels(whole_kind) for whole_kind in dict.fromkeys(map(_shape, blocks))}
     found: dict[Any, Array] = {}
     before = whole
@@ -72,9 +74,8 @@ def measure_block_times(
         readings = [before]
         for units in kept[1:]:
             _cut_to(small, blocks, dict.fromkeys(alike, int(units)))
-            readings.append(_milliseconds(read))
-        # Fewer units never take longer: what says otherwise is noise.
-        falling = np.minimum.accumulate(np.asarray(readings))
+            readings.append(_milliseconds(small, read))
+        falling = isotonic_regression(readings, increasing=False)  # the rest is noise
         found[shape] = (falling - falling[-1]) / len(alike)
         before = float(falling[-1])
     return BlockTimes(
@@ -108,31 +109,36 @@ def _cut_to(model: nn.Module, blocks: Sequence[Block], wanted: Mapping[int, int]
     cut(model, chosen, masks)
 
 
-def _milliseconds(read: Callable[[], object]) -> float:
+def _milliseconds(model: Any, read: Callable[[], object]) -> float:
     """The median time of a pass."""
     clocks: list[float] = []
     with torch.inference_mode():
-        for _ in range(2):
-            read()
+        read()
         began = time.perf_counter()
         while len(clocks) < LEAST or time.perf_counter() - began < SECONDS:
-            start = time.perf_counter()
-            read()
-            clocks.append(time.perf_counter() - start)
+            clocks.append(_timed(model, read))
     return 1000.0 * float(np.median(clocks))
+
+
+def _timed(model: Any, read: Callable[[], object]) -> float:
+    """Seconds of a pass: on a processor, those it computed, whatever else the machine does."""
+    clock = time.process_time if model.device.type == "cpu" else time.perf_counter
+    start = clock()
+    read()
+    return clock() - start
 
 
 def speed_ratio(whole: nn.Module, small: nn.Module, texts: int, tokens: int) -> float:
     """How many times faster a small model's encoder reads, both measured in turn."""
     clocks: list[list[float]] = [[], []]
-    readers = [reading(model.eval(), texts, tokens) for model in (whole, small)]
+    models: list[Any] = [whole.eval(), small.eval()]
+    readers = [reading(model, texts, tokens) for model in models]
     with torch.inference_mode():
         for turn in range(TURNS + 1):
-            for clock, read in zip(clocks, readers, strict=True):
-                start = time.perf_counter()
-                read()
+            for model, clock, read in zip(models, clocks, readers, strict=True):
+                seconds = _timed(model, read)
                 if turn:  # the first turn warms up
-                    clock.append(time.perf_counter() - start)
+                    clock.append(seconds)
     return float(np.median(clocks[0]) / np.median(clocks[1]))
 
 

@@ -311,8 +311,7 @@ def is_transposed(module: nn.Module) -> bool:
     return type(module).__name__ == "Conv1D"  # GPT-2's linear map, its weight transposed
 
 
-# In a configuration, what was cut away:
-REMOVED = "removed_heads"  # layer (as text) → heads
+REMOVED = "removed_heads"  # in a configuration: layer (as text) → heads that were removed
 NEURONS = "feed_forward_sizes"  # path of a feed-forward block's last linear map → neurons left
 
 

@@ -12,7 +12,7 @@ are weighted by the gradient of the loss at $y$, so that the errors of all block
 The order is made for a weighted sum of the tasks; the loss of each task along it is then measured
 with its own moments, on random projections of the output.
 
-Reference: Hassibi and Stork 1993, "Second Order Derivatives for Network Pruning: Optimal Brain
+Reference: Hassibi & Stork 1993, "Second Order Derivatives for Network Pruning: Optimal Brain
 Surgeon"; for whole units with times per size: Kurtic et al. 2023, "ZipLM: Inference-Aware
 Structured Pruning of Language Models". Departures: tokens weighted by their gradients, biases
 repaired, several tasks.

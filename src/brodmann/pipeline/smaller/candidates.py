@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from brodmann.errors import InputError
 from brodmann.files import Array
 from brodmann.measuring.block_times import BlockTimes, measure_block_times
 from brodmann.measuring.points_lost import Loss, points_lost
+from brodmann.training.events import Report
 
 if TYPE_CHECKING:
     from brodmann.models.multitask import MultiTaskModel
@@ -23,7 +25,31 @@ if TYPE_CHECKING:
     from brodmann.models.smaller.units import Block
 
 EXAMPLES = 512  # per task, for gradients and moments
+TOKENS = 128  # of a text that is timed
 Progress = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class Means:
+    """With what a compression measures and stores."""
+
+    report: Report
+    batch_size: int
+    precision: str
+    seed: int
+    folder: Path | None  # for what an interrupted search needs
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return {"batch_size": self.batch_size, "precision": self.precision}
+
+    def say(self, text: str) -> None:
+        self.report("stage", {"text": text})
+
+    def reading(self, what: str, examples: int) -> Progress:
+        """Begin a bar; the function takes the number of examples just read."""
+        self.report("measuring starts", {"what": what, "examples": examples})
+        return lambda items: self.report("measuring goes on", {"items": items})
 
 
 @dataclass
@@ -95,16 +121,7 @@ def weights_of(model: Any, block: "Block") -> float:
 
 
 def studied(
-    model: "MultiTaskModel",
-    tasks: Sequence[Task],
-    *,
-    tokens: int,
-    examples: int = EXAMPLES,
-    batch_size: int = 32,
-    precision: str = "float32",
-    seed: int = 0,
-    times: BlockTimes | None = None,
-    progress: Progress | None = None,
+    model: "MultiTaskModel", tasks: Sequence[Task], means: Means, times: BlockTimes | None = None
 ) -> Studied:
     """Measure a model: sensitivity of its units on training examples, and times of its blocks."""
     from brodmann.models.heads.probes import example_probes
@@ -116,16 +133,19 @@ def studied(
     if not blocks:
         kind = model.config.model_type
         raise InputError(f"{kind}: has neither heads nor neurons that could be cut")
-    times = times or measure_block_times(model, blocks, tokens=tokens)
+    if times is None:
+        means.say("timing blocks of every size")
+        times = measure_block_times(model, blocks, tokens=TOKENS)
     probes = {
-        task.name: example_probes(
-            model, task, "train", examples, seed, batch_size=batch_size, precision=precision
-        )
+        task.name: example_probes(model, task, "train", EXAMPLES, means.seed, **means.options)
         for task in tasks
     }
-    found = measure_sensitivity(model, blocks, probes, progress)
+    read = sum(min(EXAMPLES, len(task.splits["train"])) for task in tasks)
+    counter = means.reading("measuring what units do", read)
+    found = measure_sensitivity(model, blocks, probes, counter)
     matters = np.array([1.0 / of_task for of_task in _weights(found)])
     moments = weighted_moments(found, matters)
+    means.say("finding what each block can spare")
     paths = [
         eliminate(model, blocks, number, sizes, found, moments)
         for number, sizes in enumerate(times.options)
@@ -150,8 +170,7 @@ class Judge:
     examples: Mapping[str, Sequence[Example]]
     encoded: dict[str, Encoded]
     before: dict[str, Array]  # outcomes
-    batch_size: int
-    precision: str
+    means: Means
 
     def outcomes(
         self, model: "MultiTaskModel", progress: Progress | None = None, *, anew: bool = False
@@ -168,8 +187,7 @@ class Judge:
                 task.name,
                 encoded,
                 examples,
-                batch_size=self.batch_size,
-                precision=self.precision,
+                **self.means.options,
                 progress=progress,
             ).predictions
             found[task.name] = metric_of(task.spec).outcomes(answers, examples, task.spec)
@@ -186,13 +204,11 @@ def judge(
     model: "MultiTaskModel",
     tasks: Sequence[Task],
     examples: Mapping[str, Sequence[Example]],
-    *,
-    batch_size: int,
-    precision: str,
+    means: Means,
     progress: Progress | None = None,
 ) -> Judge:
     """Let the large model answer these examples, for comparisons with smaller ones."""
     encoded = {task.name: model.encode(task.spec, examples[task.name]) for task in tasks}
-    found = Judge(tasks, examples, encoded, {}, batch_size, precision)
+    found = Judge(tasks, examples, encoded, {}, means)
     found.before = found.outcomes(model, progress)
     return found

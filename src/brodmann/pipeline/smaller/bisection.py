@@ -19,7 +19,7 @@ from brodmann.analysis.mask_search import Choice
 from brodmann.analysis.statistics import LEVEL, unseen_share
 from brodmann.files import Array
 from brodmann.measuring.points_lost import Loss
-from brodmann.pipeline.smaller_trials import Judge, Studied
+from brodmann.pipeline.smaller.candidates import Judge, Studied
 
 RUNG = 1.1  # ratio of neighbouring speeds on the ladder
 FIRST = 6  # rung of the first trial: 1.77 times the speed

@@ -1,0 +1,1 @@
+"""Parts of `compress`: candidates, the search among them, the promise and recovery."""
