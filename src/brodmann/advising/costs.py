@@ -1,0 +1,188 @@
+"""What fits the budget: a few measured steps, the cost of every training, epochs and seeds.
+
+Speed is measured once and stored, so that later sessions count on the same numbers: a larger budget
+continues the same sequence of trainings, and no decision looks at the clock.
+"""
+
+import json
+import re
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from brodmann.advising.arrangements import CellKey
+from brodmann.advising.kinship import relate_all
+from brodmann.advising.parts import CHOOSING, REPORTING
+from brodmann.config import Config
+from brodmann.data.tasks import Task
+from brodmann.errors import InputError
+from brodmann.files import read_json, write_json
+from brodmann.text import duration
+from brodmann.training.events import Report, silent
+
+SPEED = "speed.json"
+UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+EPOCHS = (20, 16, 12, 10, 8, 6, 5, 4, 3, 2)
+MOST_SEEDS = 5
+FOR_SEARCH, FOR_BASE = 0.8, 0.5  # shares of the budget: all trials; alone and together
+FACTORS = {"model.architecture": 1.3, "training.sampling": 1.05, "specialize.delta": 1.4}
+PROBE = "probe"  # the linear probe, as a change of settings
+
+
+def seconds_of(budget: str | float) -> float:
+    """Seconds of a budget such as "30m", "1h30m" or a number of seconds.
+
+    >>> seconds_of("1h30m")
+    5400.0
+    """
+    if isinstance(budget, int | float) and not isinstance(budget, bool):
+        found = float(budget)
+    else:
+        text = str(budget).strip().lower()
+        parts = re.findall(r"(\d+(?:\.\d+)?)([smhd])", text)
+        whole = "".join(number + unit for number, unit in parts)
+        found = sum(float(n) * UNITS[u] for n, u in parts) if whole == text else 0.0
+    if not 0 < found < float("inf"):
+        raise InputError(f"budget = {budget!r}: expected a time such as 30m, 2h or 1h30m")
+    return found
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Measured costs of reading and training, and the tokens of every task."""
+
+    trained: float  # seconds per padded token
+    read: float
+    overhead: float  # seconds to load and save a model
+    width: int  # of the encoder's states
+    tokens: dict[str, dict[str, int]]  # task → split → padded tokens per pass
+
+    def seconds(self, cell: CellKey, epochs: int) -> float:
+        """Estimated seconds of one training with its evaluations."""
+        tokens = [self.tokens[name] for name in cell.group]
+        train = cell.share * sum(own["train"] for own in tokens)
+        choosing = sum(own[CHOOSING] for own in tokens)
+        judged = choosing + sum(own[REPORTING] for own in tokens)
+        if PROBE in cell.settings:
+            return 2 * self.overhead + (train + judged) * self.read + len(tokens) * self.overhead
+        factor = 1.0
+        for key, more in FACTORS.items():
+            factor *= more if key in cell.settings else 1.0
+        training = epochs * (train * self.trained * factor + choosing * self.read)
+        return 2 * self.overhead + training + judged * self.read
+
+
+def measure_speed(
+    config: Config, tasks: Sequence[Task], folder: Path, report: Report
+) -> tuple[Speed, dict[str, Any]]:
+    """The stored speed and relations, or those of the pretrained model and some of its steps."""
+    path = folder / SPEED
+    if path.is_file():
+        known = read_json(path, speed=dict, relations=dict)
+        if set(known["speed"]["tokens"]) == {task.name for task in tasks}:
+            return Speed(**known["speed"]), known["relations"]
+    from brodmann.pipeline.train import build_model
+    from brodmann.studies.plan.measuring_run import costs_of
+    from brodmann.training.step_costs import split_tokens
+
+    report("stage", {"text": f"loading {config.model.backbone}"})
+    build_model(config, list(tasks))  # imports what the second one needs, too
+    began = time.monotonic()
+    model = build_model(config, list(tasks))
+    overhead = max(0.2, time.monotonic() - began)
+    report("stage", {"text": "relating the tasks by words and representations"})
+    relations = relate_all(model, tasks, config.seed) if len(tasks) > 1 else {}
+    report("stage", {"text": "measuring the speed of a few steps"})
+    size = config.training.batch_size
+    tokens = {
+        task.name: {
+            split: split_tokens(model.encode(task.spec, examples), size)
+            for split, examples in task.splits.items()
+        }
+        for task in tasks
+    }
+    found = costs_of(config, model, list(tasks), silent)
+    speed = Speed(
+        trained=_rounded(found.seconds_of_training / max(found.tokens, 1)),
+        read=_rounded(found.seconds_per_token_read),
+        overhead=_rounded(overhead),
+        width=int(model.config.hidden_size),
+        tokens=tokens,
+    )
+    write_json(path, {"speed": vars(speed), "relations": relations})
+    return speed, relations
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.2g}")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Epochs, seeds and seconds that the trials may take."""
+
+    budget: float
+    epochs: int
+    seeds: int
+    base: float  # seconds of the probe, and of alone and together for one seed
+
+    def document(self) -> dict[str, Any]:
+        return {**vars(self), "for_search": FOR_SEARCH * self.budget}
+
+
+def make_plan(
+    speed: Speed, names: Sequence[str], budget: float, epochs: Sequence[int] = EPOCHS
+) -> Plan:
+    """Choose the first of `epochs` that fits, and seeds; InputError if none fits."""
+    for chosen in epochs:
+        probe, pair = _base(speed, names, chosen)
+        if probe + 2 * pair <= FOR_BASE * budget:
+            break
+    if probe + pair > FOR_SEARCH * budget:
+        raise InputError(
+            f"budget = {duration(budget)}: the smallest plan (a probe, each task alone, all "
+            f"together, {chosen} epochs, one seed) takes about {duration(probe + pair)} on this "
+            f"machine: give at least {duration((probe + pair) / FOR_SEARCH * 1.05)}, or fewer rows"
+        )
+    seeds = 1
+    while seeds < MOST_SEEDS and probe + 1.6 * (seeds + 1) * pair <= FOR_SEARCH * budget:
+        seeds += 1
+    return Plan(budget, chosen, seeds, probe + pair)
+
+
+def _base(speed: Speed, names: Sequence[str], epochs: int) -> tuple[float, float]:
+    """Seconds of the probe, and of one seed of every task alone and of all together."""
+    group = tuple(names)
+    single = sum(speed.seconds(CellKey((name,)), epochs) for name in names)
+    together = speed.seconds(CellKey(group), epochs) if len(names) > 1 else 0.0
+    return speed.seconds(probe_of(names), epochs), single + together
+
+
+def probe_of(names: Sequence[str]) -> CellKey:
+    """A linear probe of each task on the frozen encoder, in one training."""
+    return CellKey(tuple(names), json.dumps({PROBE: True}))
+
+
+class Purse:
+    """Seconds spent, as estimated: the same in every session, whatever the clock says."""
+
+    def __init__(self, plan: Plan, speed: Speed) -> None:
+        self.plan, self.speed = plan, speed
+        self.paid: dict[CellKey, float] = {}
+
+    @property
+    def spent(self) -> float:
+        return sum(self.paid.values())
+
+    def affords(self, cells: Iterable[CellKey], share: float = FOR_SEARCH) -> bool:
+        """Whether the cells that are not paid for yet fit into a share of the budget."""
+        new = {cell for cell in cells if cell not in self.paid}
+        more = sum(self.speed.seconds(cell, self.plan.epochs) for cell in new)
+        return self.spent + more <= share * self.plan.budget
+
+    def pay(self, cell: CellKey) -> float:
+        if cell not in self.paid:
+            self.paid[cell] = self.speed.seconds(cell, self.plan.epochs)
+        return self.paid[cell]
