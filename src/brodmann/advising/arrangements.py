@@ -100,7 +100,7 @@ class Sharing:
     def add(self, name: str, groups: Sequence[Sequence[str]]) -> bool:
         """Add a partition unless an equal one is known."""
         own = tuple(tuple(group) for group in groups if group)
-        if any(set(own) == set(known) for known in self.partitions.values()):
+        if not own or any(set(own) == set(known) for known in self.partitions.values()):
             return False
         self.partitions[name] = own
         return True

@@ -13,7 +13,7 @@ from brodmann.advising.parts import CHOOSING
 from brodmann.advising.trying import TOLERANCE, Attempt, score_of
 from brodmann.analysis.nested_gains import SeedSpread, paired_gain
 
-SIGNAL_LEVEL = 0.99  # of the interval over the trivial answer: two looks per task
+SIGNAL_LEVEL = 0.95  # of the interval over the trivial answer; the reporting part confirms it
 LEAST_SIGNAL = 0.03  # of the way from the trivial to a perfect score, at its lower end
 
 
@@ -21,6 +21,7 @@ LEAST_SIGNAL = 0.03  # of the way from the trivial to a perfect score, at its lo
 class Signal:
     """A task's scores on the choosing part without sharing anything."""
 
+    examples: int
     trivial: float
     probe: float
     alone: float
@@ -43,7 +44,7 @@ def _signal(bench: Bench, name: str, probe: CellKey) -> Signal:
         gain = paired_gain([values], [trivial], spec, spread=unknown, level=SIGNAL_LEVEL)
         present = present or gain.low > LEAST_SIGNAL * (1 - floor)
         scores.append(score_of(values, bench, name))
-    return Signal(floor, scores[0], scores[1], present)
+    return Signal(len(trivial), floor, scores[0], scores[1], present)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Any
 
 from brodmann.advising.arrangements import Arrangement, CellKey, cells_of_arrangement
 from brodmann.advising.cell_runs import Bench
-from brodmann.advising.choosing import choose, signals
+from brodmann.advising.choosing import Choice, choose, signals
 from brodmann.advising.costs import EPOCHS, Plan, Purse, Speed, make_plan, measure_speed, probe_of
 from brodmann.advising.delivery import deliver
 from brodmann.advising.given import read_given
@@ -180,6 +180,18 @@ def _plan_rows(plan: Plan, speed: Speed, names: Sequence[str]) -> dict[str, Any]
     return {**plan.document(), "costs": rows}
 
 
+def _cells(bench: Bench, choice: Choice) -> dict[str, dict[str, list[str]]]:
+    """The runs behind every gain: names of folders in `cells/`, one per seed."""
+    return {
+        task: {
+            "shared": [bench.run(choice.cell_of(task, k)).name for k in range(choice.seeds)],
+            "alone": [bench.run(CellKey((task,), seed=k)).name for k in range(choice.seeds)],
+        }
+        for group in choice.shared
+        for task in group
+    }
+
+
 def _decided(
     bench: Bench, names: list[str], looked: dict[str, Any], relations: dict[str, Any]
 ) -> dict[str, Any]:
@@ -207,6 +219,7 @@ def _decided(
         "trials": [attempt.document() for attempt in attempts],
         "choice": final.document(),
         "apart": final.apart,
+        "cells": _cells(bench, final),
         "verdict": verdict,
         "scores": own_scores(bench, names, final, signal),
         "curves": curves,

@@ -14,11 +14,12 @@ from brodmann.advising.cell_runs import Bench
 from brodmann.advising.choosing import Choice, Signal
 from brodmann.advising.parts import REPORTING
 from brodmann.advising.trying import score_of
-from brodmann.analysis.nested_gains import paired_gain, seed_differences, seed_spread
+from brodmann.analysis.nested_gains import SeedSpread, paired_gain, seed_differences, seed_spread
 from brodmann.analysis.statistics import SIGNIFICANT
 from brodmann.files import read_json, write_json
 
 LOOKS = "looks.json"
+CONFIRMED = 0.9  # level of the interval over the trivial answer that confirms a signal
 
 
 def judge(bench: Bench, choice: Choice, folder: Path) -> tuple[Choice, dict[str, Any]]:
@@ -43,9 +44,14 @@ def judge(bench: Bench, choice: Choice, folder: Path) -> tuple[Choice, dict[str,
         gain = paired_gain(one, other, bench.spec(task), spread=spread, level=level, seed=place)
         found[task] = {**asdict(gain), "verdict": gain.verdict}
     lost = {
-        t: f"shared, it loses {-100 * f['mean']:.1f} points on the reporting part"
-        for t, f in found.items()
-        if f["verdict"] == "loses"
+        task: f"shared, it loses {-100 * gain['mean']:.1f} points on the reporting part"
+        for task, gain in found.items()
+        if gain["verdict"] == "loses"
+    }
+    lost |= {
+        task: "its signal is not confirmed on the reporting part"
+        for task, (one, _) in outcomes.items()
+        if not _confirmed(bench, task, one)
     }
     document = {
         "gains": found,
@@ -54,6 +60,14 @@ def judge(bench: Bench, choice: Choice, folder: Path) -> tuple[Choice, dict[str,
         "seed_spread": asdict(spread),
     }
     return (_without(choice, lost) if lost else choice), document
+
+
+def _confirmed(bench: Bench, task: str, values: list[Any]) -> bool:
+    """Whether the shared model is above the trivial answer on the reporting part, too."""
+    trivial = [bench.trivial(task, REPORTING)] * len(values)
+    unknown = SeedSpread(0.0, 0)
+    gain = paired_gain(values, trivial, bench.spec(task), spread=unknown, level=CONFIRMED)
+    return gain.low > 0
 
 
 def _count_looks(folder: Path, label: str) -> int:

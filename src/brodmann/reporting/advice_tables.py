@@ -148,7 +148,8 @@ def _ends(gain: Facts) -> str:
 
 def _verdict(name: str, facts: Facts) -> str:
     if name in facts["without_signal"]:
-        return "no signal above the trivial answer"
+        count = facts["signals"][name]["examples"]
+        return f"no signal above the trivial answer that {count:,} examples show"
     if name in facts["apart"]:
         return f"alone: {facts['apart'][name]}"
     gain = facts["verdict"]["gains"].get(name)
@@ -163,13 +164,8 @@ def _verdict(name: str, facts: Facts) -> str:
 
 
 def _plain_words(facts: Facts) -> list[str]:
-    serving = facts["serving"]
-    models = len(facts["models"])
     found = [
-        f"{capital(counted(models, 'model'))}, {size(serving['bytes'])}, instead of "
-        f"{counted(len(facts['scores']) - len(facts['without_signal']), 'model')}, "
-        f"{size(serving['bytes_separate'])}; {serving['texts']} texts per task take "
-        f"{duration(serving['seconds'])} instead of {duration(serving['seconds_separate'])}.",
+        _cost_text(facts),
         f"{counted(len(facts['trials']), 'arrangement')} tried; about {duration(facts['spent'])} "
         "of training by the plan's estimate.",
     ]
@@ -182,6 +178,19 @@ def _plain_words(facts: Facts) -> list[str]:
             "points."
         )
     return found
+
+
+def _cost_text(facts: Facts) -> str:
+    serving, models = facts["serving"], facts["models"]
+    own = sum(len(model["tasks"]) for model in models)
+    text = f"{capital(counted(len(models), 'model'))}, {size(serving['bytes'])}"
+    asked = f"{serving['texts']} texts per task take {1000 * serving['seconds']:.0f} ms"
+    if own == len(models):
+        return f"{text}; {asked}."
+    return (
+        f"{text}, instead of {own}, {size(serving['bytes_separate'])}; {asked} instead of "
+        f"{1000 * serving['seconds_separate']:.0f} ms."
+    )
 
 
 def _heads_text(one: Facts) -> str:
