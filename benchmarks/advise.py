@@ -29,24 +29,25 @@ from brodmann.files import read_json
 from brodmann.provenance import provenance
 
 RESULTS = Path(__file__).parent / "results" / "advise.jsonl"
-# task → rows, and what must be recognised: kind, and original names of the columns by role
-REAL: dict[str, tuple[int, str, dict[str, str]]] = {
-    "sst2": (1000, "classification", {"text": "sentence", "label": "label"}),
-    "ag_news": (600, "classification", {"text": "text", "label": "label"}),
-    "mrpc": (
-        800,
+# task → what must be recognised: its kind, and the original names of its columns by role
+ROWS = 500
+REAL: dict[str, tuple[str, dict[str, str]]] = {
+    "sst2": ("classification", {"text": "sentence", "label": "label"}),
+    "ag_news": ("classification", {"text": "text", "label": "label"}),
+    "scitail": (
         "classification",
-        {"text": "sentence1", "text_pair": "sentence2", "label": "label"},
+        {"text": "premise", "text_pair": "hypothesis", "label": "label"},
     ),
     "stsb": (
-        800,
         "regression",
         {"text": "sentence1", "text_pair": "sentence2", "label": "label"},
     ),
-    "wnut_17": (500, "tokens", {"tokens": "tokens", "tags": "ner_tags"}),
+    "wikigold_en": ("tokens", {"tokens": "tokens", "tags": "ner_tags"}),
 }
-TYPES = ("corporation", "creative-work", "group", "location", "person", "product")
-TAGS = ["O", *(f"{place}-{kind}" for kind in TYPES for place in "BI")]  # of wnut_17, by number
+TAGS = [
+    "O",
+    *(f"{place}-{kind}" for kind in ("PER", "ORG", "LOC", "MISC") for place in "BI"),
+]  # of wikigold_en, by number
 HARMFUL, COPIED = "cola", "sst2"
 
 
@@ -87,7 +88,7 @@ def one_seed(asked: argparse.Namespace, seed: int, place: Path) -> dict[str, Any
         "budget": asked.budget,
         "minutes": round(minutes, 1),
         "backbone": asked.backbone,
-        "rows": {name: rows for name, (rows, _, _) in REAL.items()},
+        "rows": ROWS,
         "answer": str(advice),
         "recognised": recognised(place, names),
         "harmful_shared": "harmful" in shared,
@@ -109,22 +110,22 @@ def write_files(
     generator = random.Random(seed)
     (place / "files").mkdir()
     names, outside = {}, {}
-    for task, (rows, _, _) in REAL.items():
+    for task in REAL:
         drawn = named_tags(rows_of(folder / task, generator))
         renamed = {key: f"v{n}" for n, key in enumerate(drawn[0])}
         names[task.replace("_", "-")] = renamed
         drawn = [{renamed[key]: value for key, value in row.items()} for row in drawn]
-        write(place / "files" / f"{task}.jsonl", drawn[:rows])
+        write(place / "files" / f"{task}.jsonl", drawn[:ROWS])
         outside[task.replace("_", "-")] = place / f"{task}.jsonl"
-        write(outside[task.replace("_", "-")], drawn[rows : rows + count])
+        write(outside[task.replace("_", "-")], drawn[ROWS : ROWS + count])
         if task == COPIED:
             copy = [
                 {"c0": ["down", "up"][row[renamed["label"]]], "c1": row[renamed["sentence"]]}
-                for row in drawn[:rows]
+                for row in drawn[:ROWS]
             ]
             generator.shuffle(copy)
             write(place / "files" / "zz-copy.jsonl", copy)
-    harmful = rows_of(folder / HARMFUL, generator)[:800]
+    harmful = rows_of(folder / HARMFUL, generator)[:ROWS]
     labels = [row["label"] for row in harmful]
     generator.shuffle(labels)
     shuffled = [{"h1": r["sentence"], "h2": y} for r, y in zip(harmful, labels, strict=True)]
@@ -158,7 +159,7 @@ def recognised(place: Path, names: dict[str, dict[str, str]]) -> dict[str, bool]
     """Whether the kind and every column were recognised, by task."""
     beliefs = read_json(place / "advice" / LOOKED)["beliefs"]
     found = {}
-    for task, (_, kind, columns) in REAL.items():
+    for task, (kind, columns) in REAL.items():
         name = task.replace("_", "-")
         expected = {role: names[name][column] for role, column in columns.items()}
         belief = beliefs[name]

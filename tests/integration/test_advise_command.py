@@ -15,7 +15,7 @@ import brodmann as bm
 from brodmann.training.loop import Loop
 
 Command = Callable[..., tuple[int, str, str]]
-WORDS = "tree lamp river stone cloud paper glass sand wheel bread coat field moon door".split()
+WORDS = ("tree", "lamp", "river", "stone", "cloud", "paper", "glass", "sand", "wheel", "bread")
 TRAINING = "\n[training]\nlearning_rate = 3e-3\nepochs = 6\nbatch_size = 16\n"
 BUDGET = "30s"
 

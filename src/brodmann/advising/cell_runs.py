@@ -27,6 +27,7 @@ from brodmann.training.defaults import choose_rate
 from brodmann.training.events import Event, Report
 
 TRIALS = "trials"
+ONLY_AT_THE_END = 10**9  # steps: no checkpoint is chosen by the choosing part
 
 
 @dataclass
@@ -73,6 +74,8 @@ class Bench:
             usual = choose_rate(self.config.training.learning_rate, self.purse.speed.width)
             settings["training.learning_rate"] = usual * cell.rate
         settings["training.epochs"] = self.purse.plan.epochs
+        if self.config.training.evaluate_every is None:  # the last weights: nothing to choose
+            settings["training.evaluate_every"] = ONLY_AT_THE_END
         for key, value in settings.items():
             set_value(values, key, value, f"{key}={value}")
         values["seed"] = self.config.seed + cell.seed

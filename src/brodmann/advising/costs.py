@@ -26,7 +26,8 @@ SPEED = "speed.json"
 UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 EPOCHS = (20, 16, 12, 10, 8, 6, 5, 4, 3, 2)
 MOST_SEEDS = 5
-FOR_SEARCH, FOR_BASE = 0.8, 0.5  # shares of the budget: all trials; alone and together
+FEWEST_EPOCHS = 3  # fewer are only planned if a second seed is given up, too
+FOR_SEARCH, FOR_BASE = 0.8, 0.55  # shares of the budget: all trials; alone and together
 FACTORS = {"model.architecture": 1.3, "training.sampling": 1.05, "specialize.delta": 1.4}
 PROBE = "probe"  # the linear probe, as a change of settings
 
@@ -70,7 +71,7 @@ class Speed:
         factor = 1.0
         for key, more in FACTORS.items():
             factor *= more if key in cell.settings else 1.0
-        training = epochs * (train * self.trained * factor + choosing * self.read)
+        training = epochs * train * self.trained * factor + choosing * self.read
         return 2 * self.overhead + training + judged * self.read
 
 
@@ -135,11 +136,15 @@ class Plan:
 def make_plan(
     speed: Speed, names: Sequence[str], budget: float, epochs: Sequence[int] = EPOCHS
 ) -> Plan:
-    """Choose the first of `epochs` that fits, and seeds; InputError if none fits."""
-    for chosen in epochs:
-        probe, pair = _base(speed, names, chosen)
-        if probe + 2 * pair <= FOR_BASE * budget:
-            break
+    """Choose the most of `epochs` that fit, and seeds; InputError if none do."""
+    costs = {count: _base(speed, names, count) for count in epochs}
+    fits = [
+        [n for n, (probe, pair) in costs.items() if probe + seeds * pair <= FOR_BASE * budget]
+        for seeds in (2, 1)
+    ]
+    enough = [n for n in fits[0] if n >= min(FEWEST_EPOCHS, *epochs)]  # for two seeds
+    chosen = max(enough or fits[1], default=min(epochs))
+    probe, pair = costs[chosen]
     if probe + pair > FOR_SEARCH * budget:
         raise InputError(
             f"budget = {duration(budget)}: the smallest plan (a probe, each task alone, all "
