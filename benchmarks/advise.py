@@ -58,11 +58,13 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--budget", default="10m")
     parser.add_argument("--backbone", default="builtin:minilm")
+    parser.add_argument("--keep", type=Path, help="folder to resume from if it is interrupted")
     parser.add_argument("--outside", type=int, default=1000)
     asked = parser.parse_args()
     for seed in range(asked.first, asked.first + asked.seeds):
-        with tempfile.TemporaryDirectory() as place:
-            found = one_seed(asked, seed, Path(place))
+        with tempfile.TemporaryDirectory() as temporary:
+            place = Path(temporary) if asked.keep is None else asked.keep / f"seed{seed}"
+            found = one_seed(asked, seed, place)
         with open(RESULTS, "a", encoding="utf-8") as file:
             file.write(json.dumps(found) + "\n")
         print(json.dumps({k: v for k, v in found.items() if k != "machine"}, indent=1), flush=True)
@@ -108,7 +110,7 @@ def write_files(
 ) -> tuple[dict[str, dict[str, str]], dict[str, Path]]:
     """Files with renamed columns, and the rows that stay outside; original → new column names."""
     generator = random.Random(seed)
-    (place / "files").mkdir()
+    (place / "files").mkdir(parents=True, exist_ok=True)
     names, outside = {}, {}
     for task in REAL:
         drawn = named_tags(rows_of(folder / task, generator))
