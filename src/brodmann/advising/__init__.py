@@ -1,7 +1,7 @@
 """From labelled files to a decision: which tasks share a model, what each gains, and what it costs.
 
     files ─ given ─→ tables ─ look ─→ beliefs ─ tasks_file ─→ tasks.toml   (the user corrects it)
-    tasks.toml ─ parts ─→ train, choosing and reporting parts of each task, by text
+    tasks.toml ─ data_parts ─→ train, choosing and reporting parts of each task, by text
                ─ health ─→ notes on duplicates, leakage, labels
                ─ kinship ─→ words and representations → groups
                ─ costs ─→ what fits the budget

@@ -11,7 +11,7 @@ from typing import Any
 
 from brodmann.advising.arrangements import CellKey
 from brodmann.advising.costs import PROBE, Purse
-from brodmann.advising.parts import CHOOSING, REPORTING, Parts
+from brodmann.advising.data_parts import CHOOSING, REPORTING, Parts
 from brodmann.config import Config, set_value
 from brodmann.data.kinds import KINDS, outcomes
 from brodmann.data.schema import checked

@@ -9,7 +9,7 @@ import numpy as np
 from brodmann.advising.arrangements import Arrangement, CellKey, Group
 from brodmann.advising.cell_runs import Bench
 from brodmann.advising.costs import probe_of
-from brodmann.advising.parts import CHOOSING
+from brodmann.advising.data_parts import CHOOSING
 from brodmann.advising.trying import TOLERANCE, Attempt, score_of
 from brodmann.analysis.nested_gains import SeedSpread, paired_gain
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from brodmann.advising.arrangements import CellKey
+from brodmann.advising.data_parts import CHOOSING, REPORTING
 from brodmann.advising.kinship import relate_all
-from brodmann.advising.parts import CHOOSING, REPORTING
 from brodmann.config import Config
 from brodmann.data.tasks import Task
 from brodmann.errors import InputError

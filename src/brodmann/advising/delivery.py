@@ -15,6 +15,7 @@ from brodmann.advising.cell_runs import Bench
 from brodmann.advising.choosing import Choice
 from brodmann.advising.trying import score_of
 from brodmann.config import load_config, to_toml
+from brodmann.data.kinds import KINDS
 from brodmann.errors import HeadsNotFoundError
 from brodmann.files import write_text
 from brodmann.pipeline.map import map_heads
@@ -150,8 +151,8 @@ def _asked(folder: Path, bench: Bench, tasks: Sequence[str]) -> float:
     alike: dict[tuple[str, ...], list[str]] = {}
     for task in tasks:
         keys = tuple(sorted(key for key in examples[task][0] if key in ("text", "text_pair")))
-        kind = bench.spec(task).kind
-        own = keys if kind in ("classification", "multilabel", "regression") else (task,)
+        whole = KINDS[bench.spec(task).kind].HEAD == "sequence"
+        own = keys if whole else (task,)
         alike.setdefault(own if model.architecture.one_pass else (task,), []).append(task)
     reader = model.reader()
     began = 0.0

@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from brodmann.advising.look import Belief, look
+from brodmann.advising.look import look
+from brodmann.advising.special_forms import Belief
 from brodmann.data.sources.decoding import read_text
 from brodmann.data.sources.readers import ENDINGS, read_file, split_files
 from brodmann.data.sources.table import Table, joined

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from brodmann.advising.parts import CHOOSING, REPORTING, Parts, text_key
+from brodmann.advising.data_parts import CHOOSING, REPORTING, Parts, text_key
 from brodmann.data.kinds import KINDS
 from brodmann.data.tasks import Example, Task
 from brodmann.files import digest

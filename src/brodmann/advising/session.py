@@ -13,11 +13,11 @@ from brodmann.advising.arrangements import Arrangement, CellKey, cells_of_arrang
 from brodmann.advising.cell_runs import Bench
 from brodmann.advising.choosing import Choice, choose, signals
 from brodmann.advising.costs import EPOCHS, Plan, Purse, Speed, make_plan, measure_speed, probe_of
+from brodmann.advising.data_parts import Parts, divide_tasks
 from brodmann.advising.delivery import deliver
 from brodmann.advising.given import read_given
 from brodmann.advising.health import examine_tasks
 from brodmann.advising.label_curves import label_curves
-from brodmann.advising.parts import Parts, divide_tasks
 from brodmann.advising.tasks_file import FILE, read_tasks, write_tasks
 from brodmann.advising.trying import JOURNAL, TOLERANCE, Search, need_optuna
 from brodmann.advising.verdicts import judge, own_scores

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from brodmann.advising.given import Given
 from brodmann.config import Config, load_config
@@ -81,10 +80,3 @@ def read_tasks(folder: Path) -> Config:
         if getattr(config, section) is not None:
             raise InputError(f"{folder / FILE}: [{section}]: advise tries arrangements itself")
     return config
-
-
-def named_files(config: Config) -> set[Path]:
-    """Every data file that the configuration names."""
-    tasks: list[dict[str, Any]] = config.given_tasks()
-    keys = ("data", "train", "validation", "test")
-    return {Path(task[key]) for task in tasks for key in keys if isinstance(task.get(key), str)}

@@ -12,7 +12,7 @@ from typing import Any
 from brodmann.advising.arrangements import CellKey, Group
 from brodmann.advising.cell_runs import Bench
 from brodmann.advising.choosing import Choice, Signal
-from brodmann.advising.parts import REPORTING
+from brodmann.advising.data_parts import REPORTING
 from brodmann.advising.trying import score_of
 from brodmann.analysis.nested_gains import SeedSpread, paired_gain, seed_differences, seed_spread
 from brodmann.analysis.statistics import SIGNIFICANT

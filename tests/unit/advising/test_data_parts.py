@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from brodmann.advising.data_parts import Parts, divide_tasks, text_key
 from brodmann.advising.health import examine_tasks, language_of
-from brodmann.advising.parts import Parts, divide_tasks, text_key
 from brodmann.config import Config, checked_config
 from brodmann.data import builtin
 from brodmann.errors import InputError
