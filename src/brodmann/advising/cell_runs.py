@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from brodmann.advising.arrangements import CellKey
-from brodmann.advising.costs import PROBE, Purse
+from brodmann.advising.costs import PROBE, Purse, used_share
 from brodmann.advising.data_parts import CHOOSING, REPORTING, Parts
 from brodmann.config import Config, set_value
 from brodmann.data.kinds import KINDS, outcomes
@@ -109,11 +109,10 @@ class Bench:
         return self.read[place]
 
     def _limited(self, description: dict[str, Any], share: float) -> dict[str, Any]:
-        if share == 1.0:
-            return description
         name = description["name"]
         size = next(len(t.splits["train"]) for t in self.parts.tasks if t.name == name)
-        return {**description, "limit": max(2, round(share * size))}
+        used = used_share(share, size, self.purse.plan.most)
+        return description if used == 1.0 else {**description, "limit": max(2, round(used * size))}
 
     def _named(self, cell: CellKey) -> str:
         how = ", ".join(str(value) for value in cell.settings.values() if value is not True)

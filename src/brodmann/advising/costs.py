@@ -19,7 +19,7 @@ from brodmann.config import Config
 from brodmann.data.tasks import Task
 from brodmann.errors import InputError
 from brodmann.files import read_json, write_json
-from brodmann.text import duration
+from brodmann.text import counted, duration
 from brodmann.training.events import Report, silent
 
 SPEED = "speed.json"
@@ -27,6 +27,7 @@ UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 EPOCHS = (20, 16, 12, 10, 8, 6, 5, 4, 3, 2)
 MOST_SEEDS = 5
 FEWEST_EPOCHS = 3  # fewer are only planned if a second seed is given up, too
+MOSTS: tuple[int | None, ...] = (None, 8000, 4000, 2000, 1000, 500)  # examples to train on
 FOR_SEARCH, FOR_BASE = 0.8, 0.55  # shares of the budget: all trials; alone and together
 FACTORS = {"model.architecture": 1.3, "training.sampling": 1.05, "specialize.delta": 1.4}
 PROBE = "probe"  # the linear probe, as a change of settings
@@ -59,11 +60,15 @@ class Speed:
     overhead: float  # seconds to load and save a model
     width: int  # of the encoder's states
     tokens: dict[str, dict[str, int]]  # task → split → padded tokens per pass
+    sizes: dict[str, int]  # task → training examples
 
-    def seconds(self, cell: CellKey, epochs: int) -> float:
-        """Estimated seconds of one training with its evaluations."""
+    def seconds(self, cell: CellKey, epochs: int, most: int | None = None) -> float:
+        """Estimated seconds of one training with its evaluations, on at most so many examples."""
         tokens = [self.tokens[name] for name in cell.group]
-        train = cell.share * sum(own["train"] for own in tokens)
+        train = sum(
+            self.tokens[name]["train"] * used_share(cell.share, self.sizes[name], most)
+            for name in cell.group
+        )
         choosing = sum(own[CHOOSING] for own in tokens)
         judged = choosing + sum(own[REPORTING] for own in tokens)
         if PROBE in cell.settings:
@@ -73,6 +78,15 @@ class Speed:
             factor *= more if key in cell.settings else 1.0
         training = epochs * train * self.trained * factor + choosing * self.read
         return 2 * self.overhead + training + judged * self.read
+
+
+def used_share(share: float, size: int, most: int | None) -> float:
+    """The share of a task's training examples that a training uses.
+
+    >>> used_share(0.5, 1000, None), used_share(0.5, 1000, 400)
+    (0.5, 0.2)
+    """
+    return share if most is None else share * min(1.0, most / size)
 
 
 def measure_speed(
@@ -111,6 +125,7 @@ def measure_speed(
         overhead=_rounded(overhead),
         width=int(model.config.hidden_size),
         tokens=tokens,
+        sizes={task.name: len(task.splits["train"]) for task in tasks},
     )
     write_json(path, {"speed": vars(speed), "relations": relations})
     return speed, relations
@@ -122,47 +137,66 @@ def _rounded(value: float) -> float:
 
 @dataclass(frozen=True)
 class Plan:
-    """Epochs, seeds and seconds that the trials may take."""
+    """Epochs, seeds, training examples per task, and seconds that the trials may take."""
 
     budget: float
     epochs: int
     seeds: int
     base: float  # seconds of the probe, and of alone and together for one seed
+    most: int | None = None  # training examples per task; None: all
 
     def document(self) -> dict[str, Any]:
         return {**vars(self), "for_search": FOR_SEARCH * self.budget}
 
 
 def make_plan(
-    speed: Speed, names: Sequence[str], budget: float, epochs: Sequence[int] = EPOCHS
+    speed: Speed,
+    names: Sequence[str],
+    budget: float,
+    epochs: Sequence[int] = EPOCHS,
+    mosts: Sequence[int | None] = MOSTS,
 ) -> Plan:
-    """Choose the most of `epochs` that fit, and seeds; InputError if none do."""
-    costs = {count: _base(speed, names, count) for count in epochs}
-    fits = [
-        [n for n, (probe, pair) in costs.items() if probe + seeds * pair <= FOR_BASE * budget]
-        for seeds in (2, 1)
-    ]
-    enough = [n for n in fits[0] if n >= min(FEWEST_EPOCHS, *epochs)]  # for two seeds
-    chosen = max(enough or fits[1], default=min(epochs))
-    probe, pair = costs[chosen]
+    """Choose examples, epochs and seeds that fit; InputError if none do.
+
+    Two seeds come first, of as many examples as allow them, then as many epochs as fit.
+    """
+    largest = max(speed.sizes[name] for name in names)
+    mosts = [most for most in mosts if most is None or most < largest] or [None]
+    fewest = min(FEWEST_EPOCHS, *epochs)
+    costs = {
+        (most, count): _base(speed, names, count, most)
+        for most in mosts
+        for count in sorted(epochs, reverse=True)
+    }
+    for seeds in (2, 1):
+        for (most, count), (probe, pair) in costs.items():
+            enough = count >= fewest or seeds == 1
+            if enough and probe + seeds * pair <= FOR_BASE * budget:
+                return Plan(budget, count, _seeds(probe, pair, budget), probe + pair, most)
+    probe, pair = costs[mosts[-1], min(epochs)]
     if probe + pair > FOR_SEARCH * budget:
         raise InputError(
             f"budget = {duration(budget)}: the smallest plan (a probe, each task alone, all "
-            f"together, {chosen} epochs, one seed) takes about {duration(probe + pair)} on this "
-            f"machine: give at least {duration((probe + pair) / FOR_SEARCH * 1.05)}, or fewer rows"
+            f"together, {counted(min(epochs), 'epoch')}, one seed) takes about "
+            f"{duration(probe + pair)} on this machine: give at least "
+            f"{duration((probe + pair) / FOR_SEARCH * 1.05)}, or fewer files"
         )
+    return Plan(budget, min(epochs), 1, probe + pair, mosts[-1])
+
+
+def _seeds(probe: float, pair: float, budget: float) -> int:
     seeds = 1
     while seeds < MOST_SEEDS and probe + 1.6 * (seeds + 1) * pair <= FOR_SEARCH * budget:
         seeds += 1
-    return Plan(budget, chosen, seeds, probe + pair)
+    return seeds
 
 
-def _base(speed: Speed, names: Sequence[str], epochs: int) -> tuple[float, float]:
+def _base(speed: Speed, names: Sequence[str], epochs: int, most: int | None) -> tuple[float, float]:
     """Seconds of the probe, and of one seed of every task alone and of all together."""
     group = tuple(names)
-    single = sum(speed.seconds(CellKey((name,)), epochs) for name in names)
-    together = speed.seconds(CellKey(group), epochs) if len(names) > 1 else 0.0
-    return speed.seconds(probe_of(names), epochs), single + together
+    single = sum(speed.seconds(CellKey((name,)), epochs, most) for name in names)
+    together = speed.seconds(CellKey(group), epochs, most) if len(names) > 1 else 0.0
+    return speed.seconds(probe_of(names), epochs, most), single + together
 
 
 def probe_of(names: Sequence[str]) -> CellKey:
@@ -184,10 +218,10 @@ class Purse:
     def affords(self, cells: Iterable[CellKey], share: float = FOR_SEARCH) -> bool:
         """Whether the cells that are not paid for yet fit into a share of the budget."""
         new = {cell for cell in cells if cell not in self.paid}
-        more = sum(self.speed.seconds(cell, self.plan.epochs) for cell in new)
+        more = sum(self.speed.seconds(cell, self.plan.epochs, self.plan.most) for cell in new)
         return self.spent + more <= share * self.plan.budget
 
     def pay(self, cell: CellKey) -> float:
         if cell not in self.paid:
-            self.paid[cell] = self.speed.seconds(cell, self.plan.epochs)
+            self.paid[cell] = self.speed.seconds(cell, self.plan.epochs, self.plan.most)
         return self.paid[cell]

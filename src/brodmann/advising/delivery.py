@@ -171,6 +171,8 @@ def _configurations(bench: Bench, models: Sequence[dict[str, Any]]) -> list[str]
         folder = Path(model["folder"])
         config, _ = load_config(folder)
         values = config.resolved() | {"output": "runs", "name": folder.name}
+        for task in values["tasks"]:
+            task.pop("limit", None)  # trials may use fewer examples than there are
         path = bench.folder / f"{folder.name}.{RECOMMENDED}"
         head = f"# Trains {', '.join(model['tasks'])} as `brodmann advise` recommends.\n"
         write_text(path, head + to_toml(values))

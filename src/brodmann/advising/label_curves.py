@@ -11,6 +11,7 @@ from typing import Any
 from brodmann.advising.arrangements import CellKey
 from brodmann.advising.cell_runs import Bench
 from brodmann.advising.choosing import Choice
+from brodmann.advising.costs import used_share
 from brodmann.advising.trying import score_of
 
 SHARES = (0.25, 0.5, 1.0)
@@ -37,7 +38,9 @@ def label_curves(bench: Bench, choice: Choice, names: Sequence[str]) -> dict[str
 
 
 def _size(bench: Bench, task: str) -> int:
-    return next(len(t.splits["train"]) for t in bench.parts.tasks if t.name == task)
+    """Training examples of a trial with all of its share."""
+    size = bench.purse.speed.sizes[task]
+    return round(used_share(1.0, size, bench.purse.plan.most) * size)
 
 
 def _scores(bench: Bench, cells: Sequence[CellKey], task: str) -> list[float]:

@@ -12,7 +12,16 @@ from typing import Any
 from brodmann.advising.arrangements import Arrangement, CellKey, cells_of_arrangement
 from brodmann.advising.cell_runs import Bench
 from brodmann.advising.choosing import Choice, choose, signals
-from brodmann.advising.costs import EPOCHS, Plan, Purse, Speed, make_plan, measure_speed, probe_of
+from brodmann.advising.costs import (
+    EPOCHS,
+    MOSTS,
+    Plan,
+    Purse,
+    Speed,
+    make_plan,
+    measure_speed,
+    probe_of,
+)
 from brodmann.advising.data_parts import Parts, divide_tasks
 from brodmann.advising.delivery import deliver
 from brodmann.advising.given import read_given
@@ -155,28 +164,34 @@ def _planned(
     names = [task.name for task in tasks]
     largest = max(len(task.splits["train"]) for task in tasks)
     path = folder / PLAN
+    mosts: tuple[int | None, ...] = MOSTS
     if path.is_file():
-        epochs: tuple[int, ...] = (read_json(path, epochs=int)["epochs"],)
+        known = read_json(path, epochs=int)
+        epochs: tuple[int, ...] = (known["epochs"],)
+        mosts = (known["most"],)
     elif config.training.epochs != AUTO:
         epochs = (int(config.training.epochs),)
     else:
         most = choose_epochs(AUTO, largest // config.training.batch_size)
         epochs = tuple(count for count in EPOCHS if count <= most)
-    plan = make_plan(speed, names, budget, epochs)
+    plan = make_plan(speed, names, budget, epochs, mosts)
     write_json(path, plan.document())
     return plan
 
 
 def _plan_rows(plan: Plan, speed: Speed, names: Sequence[str]) -> dict[str, Any]:
     """What is said before anything is trained."""
-    rows = {"linear probes of all tasks": speed.seconds(probe_of(names), plan.epochs)}
-    rows["each task alone"] = sum(speed.seconds(CellKey((n,)), plan.epochs) for n in names)
+
+    def seconds(cells: Sequence[CellKey]) -> float:
+        return sum(speed.seconds(cell, plan.epochs, plan.most) for cell in cells)
+
+    rows = {"linear probes of all tasks": seconds([probe_of(names)])}
+    rows["each task alone"] = seconds([CellKey((name,)) for name in names])
     if len(names) > 1:
         whole = Arrangement((tuple(names),))
         for method in ("plain", "ca_mtl"):
             one = Arrangement(whole.groups, method)
-            seconds = sum(speed.seconds(c, plan.epochs) for c in cells_of_arrangement(one, 0))
-            rows[f"all together ({method})"] = seconds
+            rows[f"all together ({method})"] = seconds(cells_of_arrangement(one, 0))
     return {**plan.document(), "costs": rows}
 
 

@@ -74,12 +74,16 @@ def plan(facts: Facts) -> list[Block]:
     found = facts["plan"]
     rows = [(what, duration(seconds)) for what, seconds in found["costs"].items()]
     text = (
-        f"Budget {duration(found['budget'])}: {counted(found['epochs'], 'epoch')} per training, up "
-        f"to {counted(found['seeds'], 'seed')} per arrangement. Arrangements are tried until "
-        f"{duration(found['for_search'])} are spent by this estimate; the rest is for learning "
-        "curves and the page."
+        f"Budget {duration(found['budget'])}: {counted(found['epochs'], 'epoch')} per training"
+        f"{_most(found['most'])}, up to {counted(found['seeds'], 'seed')} per arrangement. "
+        f"Arrangements are tried until {duration(found['for_search'])} are spent by this estimate; "
+        "the rest is for learning curves and the page."
     )
     return [Table(("one seed of", "takes about"), rows), Words(text)]
+
+
+def _most(most: int | None) -> str:
+    return "" if most is None else f" on at most {most:,} training examples per task"
 
 
 def advice(facts: Facts) -> list[Block]:
@@ -167,8 +171,10 @@ def _plain_words(facts: Facts) -> list[str]:
     found = [
         _cost_text(facts),
         f"{counted(len(facts['trials']), 'arrangement')} tried; about {duration(facts['spent'])} "
-        "of training by the plan's estimate.",
+        f"of training by the plan's estimate{_most(facts['plan']['most'])}.",
     ]
+    if facts["plan"]["most"] is not None and facts["configurations"]:
+        found.append(f"Train on all examples: brodmann run {facts['configurations'][0]}")
     found += [_heads_text(one) for one in facts["heads"]]
     if facts["curves"]:
         best = max(facts["curves"], key=lambda name: float(facts["curves"][name]["last_doubling"]))

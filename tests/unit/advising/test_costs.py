@@ -11,7 +11,9 @@ NAMES = ["a", "b", "c"]
 
 def speed(tokens: int = 10_000) -> Speed:
     own = {"train": tokens, "validation": tokens // 3, "test": tokens // 3}
-    return Speed(1e-4, 3e-5, 0.5, 384, dict.fromkeys(NAMES, own))
+    return Speed(
+        1e-4, 3e-5, 0.5, 384, dict.fromkeys(NAMES, own), dict.fromkeys(NAMES, tokens // 10)
+    )
 
 
 @pytest.mark.parametrize(
@@ -35,8 +37,14 @@ def test_more_budget_means_more_epochs_and_seeds_and_what_is_planned_fits() -> N
     assert all(plan.base <= 0.8 * plan.budget for plan in plans)
 
 
+def test_large_files_are_tried_on_fewer_examples_before_a_second_seed_is_given_up() -> None:
+    plan = make_plan(speed(300_000), NAMES, 600)
+    assert plan.most in (2000, 4000, 8000) and plan.seeds >= 2 and plan.epochs >= 3
+    assert make_plan(speed(300_000), NAMES, 60_000).most is None
+
+
 def test_a_continued_folder_keeps_its_epochs() -> None:
-    assert make_plan(speed(), NAMES, 6000, (3,)).epochs == 3
+    assert make_plan(speed(), NAMES, 6000, (3,), (None,)).epochs == 3
 
 
 def test_a_budget_that_is_too_small_names_one_that_fits() -> None:
