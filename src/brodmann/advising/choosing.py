@@ -10,7 +10,7 @@ from brodmann.advising.arrangements import Arrangement, CellKey, Group
 from brodmann.advising.cell_runs import Bench
 from brodmann.advising.costs import probe_of
 from brodmann.advising.data_parts import CHOOSING
-from brodmann.advising.trying import TOLERANCE, Attempt, score_of
+from brodmann.advising.trying import Attempt, clearly_loses, score_of
 from brodmann.analysis.nested_gains import SeedSpread, paired_gain
 
 SIGNAL_LEVEL = 0.95  # of the interval over the trivial answer; the reporting part confirms it
@@ -68,7 +68,14 @@ class Choice:
         return CellKey((task,), seed=seed)
 
     def document(self) -> dict[str, Any]:
+        trained = () if self.arrangement is None else self.arrangement.groups
+        helpers = {
+            name: next(sorted(set(own) - set(group)) for own in trained if set(group) <= set(own))
+            for group in self.shared
+            for name in [" + ".join(group)]
+        }
         return {
+            "helpers": helpers,  # tasks that are trained beside a group, but answered elsewhere
             "arrangement": None if self.arrangement is None else self.arrangement.label,
             "method": "plain" if self.arrangement is None else self.arrangement.method,
             "rate": 1.0 if self.arrangement is None else self.arrangement.rate,
@@ -78,7 +85,7 @@ class Choice:
 
 
 def choose(attempts: Sequence[Attempt], names: Sequence[str], seeds: int) -> Choice:
-    """The best finished arrangement; a task that loses more than the tolerance stays alone."""
+    """The best finished arrangement; a task that clearly loses stays alone."""
     finished = [a for a in attempts if a.state == "finished" and a.seeds == seeds]
     if not finished and attempts:  # the budget ended within the first trial
         finished = [a for a in attempts if a.seeds == max(b.seeds for b in attempts) and a.seeds]
@@ -88,10 +95,10 @@ def choose(attempts: Sequence[Attempt], names: Sequence[str], seeds: int) -> Cho
         return Choice(None, seeds, (), dict.fromkeys(names, reason))
     shared, apart = [], {}
     for group in best.arrangement.groups:
-        kept = tuple(task for task in group if best.gains[task] >= -TOLERANCE)
+        kept = tuple(task for task in group if not clearly_loses(best.gains[task]))
         for task in group:
             if task not in kept:
-                apart[task] = f"shared, it loses {-100 * best.gains[task]:.1f} points"
+                apart[task] = f"shared, it loses {-100 * best.gains[task].mean:.1f} points"
         if len(kept) > 1:
             shared.append(kept)
         elif len(group) > 1:
@@ -104,6 +111,6 @@ def choose(attempts: Sequence[Attempt], names: Sequence[str], seeds: int) -> Cho
 
 
 def _worth(attempt: Attempt) -> float:
-    """Mean gain if tasks that lose more than the tolerance are left alone."""
-    gains = [gain if gain >= -TOLERANCE else 0.0 for gain in attempt.gains.values()]
+    """Mean gain if tasks that clearly lose are left alone."""
+    gains = [0.0 if clearly_loses(gain) else gain.mean for gain in attempt.gains.values()]
     return float(np.mean(gains))

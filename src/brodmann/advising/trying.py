@@ -30,13 +30,14 @@ from brodmann.advising.arrangements import (
     with_alone,
 )
 from brodmann.advising.cell_runs import Bench
+from brodmann.analysis.nested_gains import Gain, paired_gain, seed_differences, seed_spread
 from brodmann.data.kinds import resampled_scores
 from brodmann.errors import InputError, RunError
 from brodmann.files import Array
 
 JOURNAL = "optuna.journal"
 MOST_PROPOSALS, IDLE = 40, 8  # trials in all; proposals in a row that are already known
-TOLERANCE = 0.01  # a task may lose this much of its score and still share
+TOLERANCE = 0.01  # a task may lose this much, and one standard error, and still share
 PARTITIONS = ("together", "groups", "kept")
 FIRST = (  # (partition, method, rate) in the order in which they are tried
     ("together", "plain", 1.0),
@@ -59,7 +60,7 @@ class Attempt:
     partition: str
     seeds: int = 0
     value: float = float("-inf")  # mean gain over the tasks on the choosing part
-    gains: dict[str, float] = field(default_factory=dict)
+    gains: dict[str, Gain] = field(default_factory=dict)
     state: str = "dropped"  # finished, dropped, failed or stopped
     reason: str = ""
 
@@ -71,7 +72,8 @@ class Attempt:
             "rate": self.arrangement.rate,
             "seeds": self.seeds,
             "gain": self.value if np.isfinite(self.value) else None,
-            "gains": self.gains,
+            "gains": {task: gain.mean for task, gain in self.gains.items()},
+            "errors": {task: gain.error for task, gain in self.gains.items()},
             "state": self.state,
             "reason": self.reason,
         }
@@ -90,17 +92,27 @@ def score_of(values: Array, bench: Bench, task: str) -> float:
     return float(resampled_scores(values, np.ones((1, len(values))), bench.spec(task))[0])
 
 
-def gains_of(bench: Bench, one: Arrangement, seeds: int) -> dict[str, float]:
-    """Mean gain of every task over its own model on the choosing part."""
-    found: dict[str, list[float]] = {}
+def gains_of(bench: Bench, one: Arrangement, seeds: int) -> dict[str, Gain]:
+    """Gain of every task over its own model on the choosing part."""
+    outcomes: dict[str, tuple[list[Array], list[Array]]] = {}
     for seed in range(seeds):
         for cell in cells_of_arrangement(one, seed):
             for task in cell.group:
-                own = CellKey((task,), seed=seed)
-                gain = score_of(bench.choosing(cell, task), bench, task)
-                gain -= score_of(bench.choosing(own, task), bench, task)
-                found.setdefault(task, []).append(gain)
-    return {task: float(np.mean(own)) for task, own in found.items()}
+                shared, own = outcomes.setdefault(task, ([], []))
+                shared.append(bench.choosing(cell, task))
+                own.append(bench.choosing(CellKey((task,), seed=seed), task))
+    spread = seed_spread(
+        [seed_differences(a, b, bench.spec(task)) for task, (a, b) in outcomes.items()]
+    )
+    return {
+        task: paired_gain(a, b, bench.spec(task), spread=spread)
+        for task, (a, b) in outcomes.items()
+    }
+
+
+def clearly_loses(gain: Gain) -> bool:
+    """Whether a task loses more than the tolerance, by more than one standard error."""
+    return gain.mean + gain.error < -TOLERANCE
 
 
 class Search:
@@ -176,7 +188,7 @@ class Search:
             return []
         best = max(tried, key=lambda a: a.value)
         groups = [
-            [name for name in group if best.gains[name] >= -TOLERANCE]
+            [name for name in group if not clearly_loses(best.gains[name])]
             for group in best.arrangement.groups
         ]
         shared = [group for group in groups if len(group) > 1]
@@ -198,7 +210,7 @@ class Search:
                 return True
             attempt.seeds = seed + 1
             attempt.gains = gains_of(bench, one, seed + 1)
-            attempt.value = float(np.mean(list(attempt.gains.values())))
+            attempt.value = float(np.mean([gain.mean for gain in attempt.gains.values()]))
             trial.report(attempt.value, seed + 1)
             if trial.should_prune() and seed + 1 < bench.purse.plan.seeds:
                 attempt.reason = f"not among the best after {seed + 1} seeds"

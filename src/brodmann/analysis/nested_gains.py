@@ -51,6 +51,7 @@ class Gain:
     """One gain with its interval."""
 
     mean: float
+    error: float  # standard error over examples and seeds
     low: float
     high: float
     examples: int
@@ -115,4 +116,4 @@ def paired_gain(
     low, high = never_empty(percentile_interval(drawn, level), unseen_share(examples, level))
     reach = NormalDist().inv_cdf((1 + level) / 2) * over_examples
     needed = max(examples, int(np.ceil(examples * (reach / POINT) ** 2)))
-    return Gain(mean, low, high, examples, needed, seeds)
+    return Gain(mean, float(drawn.std(ddof=1)), low, high, examples, needed, seeds)

@@ -89,7 +89,7 @@ def _most(most: int | None) -> str:
 def advice(facts: Facts) -> list[Block]:
     """Ten lines: the recommendation, what each task gains, and costs."""
     blocks: list[Block] = [Words(recommendation(facts), "lead"), _gains(facts)]
-    blocks += [Words(text) for text in _plain_words(facts)]
+    blocks += [Words(text) for text in [*_undecided(facts), *_plain_words(facts)]]
     folders = [model["folder"] for model in facts["models"]]
     if folders:
         blocks.append(Words(f"Serve it: brodmann serve {folders[0]}"))
@@ -105,7 +105,11 @@ def recommendation(facts: Facts) -> str:
     how = "" if method == "plain" else f" with {method}"
     rate = facts["choice"]["rate"]
     how += "" if rate == 1.0 else f" at {rate:g} times the usual rate"
-    parts = [f"train {_and(group)} together{how}" for group in shared]
+    parts = []
+    for group in shared:
+        helpers = facts["choice"]["helpers"][" + ".join(group)]
+        beside = f", with {_and(helpers)} as {_helpers(helpers)}" if helpers else ""
+        parts.append(f"train {_and(group)} together{how}{beside}")
     if own:
         parts.append(f"{_and(own)} alone" if shared else f"train {_and(own)} each alone")
     found = [capital("; ".join(parts)) + "."] if parts else []
@@ -116,6 +120,14 @@ def recommendation(facts: Facts) -> str:
     for copy, original in facts["copies"].items():
         found.append(f"{copy} is a copy of {original}: one is enough.")
     return " ".join(found)
+
+
+def _helpers(names: Sequence[str]) -> str:
+    return (
+        "a helper whose answers you do not use"
+        if len(names) == 1
+        else ("helpers whose answers you do not use")
+    )
 
 
 def _and(names: Sequence[str]) -> str:
@@ -153,18 +165,29 @@ def _ends(gain: Facts) -> str:
 def _verdict(name: str, facts: Facts) -> str:
     if name in facts["without_signal"]:
         count = facts["signals"][name]["examples"]
-        return f"no signal above the trivial answer that {count:,} examples show"
+        return f"no signal that {count:,} examples show"
     if name in facts["apart"]:
         return f"alone: {facts['apart'][name]}"
     gain = facts["verdict"]["gains"].get(name)
     if gain is None:
         return "alone"
-    if gain["verdict"] == "no difference":
-        return (
-            "shares: no difference that this much data can show "
-            f"(1 point needs about {gain['needed']:,} held-out examples)"
-        )
-    return "shares: gains" if gain["verdict"] == "gains" else "loses"
+    return f"shares: {gain['verdict']}"
+
+
+def _undecided(facts: Facts) -> list[str]:
+    """What no interval decides, and how many examples would."""
+    found = {
+        name: one["needed"]
+        for name, one in facts["verdict"]["gains"].items()
+        if one["verdict"] == "no difference"
+    }
+    if not found:
+        return []
+    needed = ", ".join(f"{count:,} for {name}" for name, count in found.items())
+    return [
+        f"{_and(list(found))}: no difference that this much data can show. To see one of 1 point, "
+        f"about so many held-out examples are needed: {needed}."
+    ]
 
 
 def _plain_words(facts: Facts) -> list[str]:
