@@ -4,6 +4,7 @@ import json
 import random
 import re
 import shutil
+import sys
 from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
@@ -221,3 +222,28 @@ def test_a_budget_that_is_too_small_is_said_before_anything_is_trained(
     code, _, err = command("advise", *files, *words, "--budget", "1s")
     assert code == 2 and err.startswith("brodmann: budget = 1.0 s: the smallest plan")
     assert not (folder / "cells").exists()
+
+
+def test_options_that_contradict_the_file_are_an_error(
+    files: list[Path], tmp_path: Path, command: Command
+) -> None:
+    folder = tmp_path / "o"
+    command("advise", *files[:2], "--to", folder, "--backbone", "builtin:tiny")
+    code, _, err = command("advise", "--to", folder, "--backbone", "builtin:minilm")
+    assert (code, err) == (
+        2,
+        f"brodmann: {folder}/tasks.toml: model.backbone is 'builtin:tiny' there, not "
+        "'builtin:minilm': change it there\n",
+    )
+
+
+def test_without_optuna_it_says_what_to_install(
+    files: list[Path], tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    code, _, err = command("advise", *files, "--to", tmp_path / "o")
+    assert (code, err) == (
+        2,
+        "brodmann: advise needs Optuna: pip install 'brodmann[advise]'\n",
+    )
+    assert not (tmp_path / "o").exists()

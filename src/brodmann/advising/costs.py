@@ -18,7 +18,7 @@ from brodmann.advising.kinship import relate_all
 from brodmann.config import Config
 from brodmann.data.tasks import Task
 from brodmann.errors import InputError
-from brodmann.files import read_json, write_json
+from brodmann.files import digest, read_json, write_json
 from brodmann.text import counted, duration
 from brodmann.training.events import Report, silent
 
@@ -93,10 +93,10 @@ def measure_speed(
     config: Config, tasks: Sequence[Task], folder: Path, report: Report
 ) -> tuple[Speed, dict[str, Any]]:
     """The stored speed and relations, or those of the pretrained model and some of its steps."""
-    path = folder / SPEED
+    path, measured_on = folder / SPEED, setup_of(config, tasks)
     if path.is_file():
         known = read_json(path, speed=dict, relations=dict)
-        if set(known["speed"]["tokens"]) == {task.name for task in tasks}:
+        if known.get("setup") == measured_on:
             return Speed(**known["speed"]), known["relations"]
     from brodmann.pipeline.train import build_model
     from brodmann.studies.plan.measuring_run import costs_of
@@ -127,8 +127,14 @@ def measure_speed(
         tokens=tokens,
         sizes={task.name: len(task.splits["train"]) for task in tasks},
     )
-    write_json(path, {"speed": vars(speed), "relations": relations})
+    write_json(path, {"speed": vars(speed), "relations": relations, "setup": measured_on})
     return speed, relations
+
+
+def setup_of(config: Config, tasks: Sequence[Task]) -> str:
+    """What a measured speed, and a plan, are for: another model or other data need new ones."""
+    names = [task.fingerprint() for task in tasks]
+    return digest([config.model.model_dump(), config.training.batch_size, names])
 
 
 def _rounded(value: float) -> float:

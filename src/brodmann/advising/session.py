@@ -21,6 +21,7 @@ from brodmann.advising.costs import (
     make_plan,
     measure_speed,
     probe_of,
+    setup_of,
 )
 from brodmann.advising.data_parts import Parts, divide_tasks
 from brodmann.advising.delivery import deliver
@@ -35,14 +36,16 @@ from brodmann.data.task_cache import TaskCache
 from brodmann.data.tasks import Task
 from brodmann.errors import InputError
 from brodmann.files import locked, read_json, write_json
+from brodmann.models.model_settings import ModelSettings
 from brodmann.training.defaults import AUTO, choose_epochs
 from brodmann.training.events import Report
 
+USUAL_BACKBONE = ModelSettings().backbone
 ADVICE, PLAN, LOOKED = "advice.json", "plan.json", "looked.json"
 
 
 def look_at(
-    files: Sequence[Path], folder: Path, report: Report, *, backbone: str, seed: int
+    files: Sequence[Path], folder: Path, report: Report, *, backbone: str | None, seed: int | None
 ) -> tuple[Config, Parts, dict[str, Any]]:
     """Beliefs about the files, written for correction, or the corrected ones read again.
 
@@ -56,7 +59,7 @@ def look_at(
             raise InputError(f"{folder} already holds other files: name another folder with --to")
         report("stage", {"text": "looking at the files"})
         given = read_given(files, folder)
-        write_tasks(given, folder, backbone=backbone, seed=seed)
+        write_tasks(given, folder, backbone=backbone or USUAL_BACKBONE, seed=seed or 0)
         beliefs = {
             one.name: {
                 **asdict(one.belief),
@@ -79,12 +82,20 @@ def look_at(
                 "another folder with --to, or leave the files out to continue it"
             )
     config = read_tasks(folder)
+    _check_asked(folder / FILE, "model.backbone", backbone, config.model.backbone)
+    _check_asked(folder / FILE, "seed", seed, config.seed)
     parts = divide_tasks(config, folder)
     health = examine_tasks(parts)
     looked = read_json(folder / LOOKED) if (folder / LOOKED).is_file() else {"beliefs": {}}
     document = {**health, "tasks": _rows(config, looked["beliefs"], health)}
     report("looked", {"result": document, "file": folder / FILE})
     return config, parts, document
+
+
+def _check_asked(path: Path, key: str, asked: object, there: object) -> None:
+    """Raise InputError for an option that the file contradicts."""
+    if asked is not None and asked != there:
+        raise InputError(f"{path}: {key} is {there!r} there, not {asked!r}: change it there")
 
 
 def _rows(config: Config, beliefs: dict[str, Any], health: dict[str, Any]) -> dict[str, Any]:
@@ -126,8 +137,8 @@ def advise_on(
     report: Report,
     *,
     budget: float,
-    backbone: str,
-    seed: int,
+    backbone: str | None,
+    seed: int | None,
     go_on: Callable[[Path], bool],
 ) -> dict[str, Any] | None:
     """Look, plan, try, choose, judge and deliver; None if `go_on` says to stop after looking."""
@@ -165,8 +176,9 @@ def _planned(
     largest = max(len(task.splits["train"]) for task in tasks)
     path = folder / PLAN
     mosts: tuple[int | None, ...] = MOSTS
-    if path.is_file():
-        known = read_json(path, epochs=int)
+    known = read_json(path) if path.is_file() else {}
+    setup = setup_of(config, tasks)
+    if known.get("setup") == setup:
         epochs: tuple[int, ...] = (known["epochs"],)
         mosts = (known["most"],)
     elif config.training.epochs != AUTO:
@@ -175,7 +187,7 @@ def _planned(
         most = choose_epochs(AUTO, largest // config.training.batch_size)
         epochs = tuple(count for count in EPOCHS if count <= most)
     plan = make_plan(speed, names, budget, epochs, mosts)
-    write_json(path, plan.document())
+    write_json(path, {**plan.document(), "setup": setup})
     return plan
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from brodmann.advising.given import Given
 from brodmann.config import Config, load_config
-from brodmann.errors import InputError
+from brodmann.errors import InputError, visible
 from brodmann.files import write_text
 from brodmann.text import counted
 
@@ -16,22 +16,27 @@ HEAD = """\
 # It is an ordinary configuration: `brodmann run {folder}/{file}` trains all tasks together.
 
 name = "together"
-output = "{folder}"
+output = {output}
 seed = {seed}
 """
 MODEL = """
 [model]
-backbone = "{backbone}"
+backbone = {backbone}
 """
 
 
 def write_tasks(given: Sequence[Given], folder: Path, *, backbone: str, seed: int) -> Path:
     """Write the beliefs; return the file."""
-    parts = [HEAD.format(folder=folder.as_posix(), file=FILE, seed=seed)]
+    parts = [_head(folder, seed)]
     parts += [_described(one) for one in given]
-    parts.append(MODEL.format(backbone=backbone))
+    parts.append(MODEL.format(backbone=_text(backbone)))
     write_text(folder / FILE, "".join(parts))
     return folder / FILE
+
+
+def _head(folder: Path, seed: int) -> str:
+    place = folder.as_posix()
+    return HEAD.format(folder=place, output=_text(place), file=FILE, seed=seed)
 
 
 def _described(one: Given) -> str:
@@ -46,7 +51,12 @@ def _described(one: Given) -> str:
     lines += [f"{split} = {_text(str(path.resolve()))}" for split, path in one.paths.items()]
     for role, column in belief.columns.items():
         lines.append(f"{role} = {_text(column)}")
-    return "".join(" ".join(line.splitlines()) + "\n" for line in lines)
+    return "".join(f"{_printable(line)}\n" for line in lines)
+
+
+def _printable(line: str) -> str:
+    """The line without characters that a comment of TOML must not have."""
+    return visible(" ".join(line.splitlines())) if line.startswith("#") else line
 
 
 def _names(one: Given) -> str:

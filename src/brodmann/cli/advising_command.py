@@ -19,9 +19,11 @@ def advise(
     budget: Annotated[str, typer.Option(help="time to train, e.g. 30m or 2h")] = "30m",
     to: Annotated[Path, typer.Option(help="folder of everything that is written")] = Path("advice"),
     backbone: Annotated[
-        str, typer.Option(help="hub id, folder, builtin:minilm or builtin:tiny")
-    ] = "builtin:minilm",
-    seed: Annotated[int, typer.Option(help="seed of divisions and trainings", min=0)] = 0,
+        str | None, typer.Option(help="hub id or folder; default: builtin:minilm")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="seed of divisions and trainings; default: 0", min=0)
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="train without asking")] = False,
     as_json: Json = False,
 ) -> None:

@@ -38,8 +38,8 @@ def advise(
     *,
     budget: str | float = "30m",
     to: Place = "advice",
-    backbone: str = "builtin:minilm",
-    seed: int = 0,
+    backbone: str | None = None,
+    seed: int | None = None,
     go_on: Callable[[Path], bool] | None = None,
     progress: bool | None = None,
     report: Report | None = None,
@@ -47,7 +47,8 @@ def advise(
     """Look at labelled files, try arrangements within the budget, and recommend one.
 
     `to` is the folder of everything that is written; without `files`, its `tasks.toml` is
-    continued, with the user's corrections. `go_on` is asked with the path of that file before
+    continued, with the user's corrections. A new folder takes `backbone` (builtin:minilm) and
+    `seed` (0). `go_on` is asked with the path of that file before
     anything is trained; if it returns False, there is no advice yet (None).
     """
     seconds = seconds_of(budget)
