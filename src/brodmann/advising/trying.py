@@ -36,6 +36,7 @@ from brodmann.errors import InputError, RunError
 from brodmann.files import Array
 
 JOURNAL = "optuna.journal"
+FOR_ERRORS = 200  # resamples for a standard error
 MOST_PROPOSALS, IDLE = 40, 8  # trials in all; proposals in a row that are already known
 TOLERANCE = 0.01  # a task may lose this much, and one standard error, and still share
 PARTITIONS = ("together", "groups", "kept")
@@ -105,7 +106,7 @@ def gains_of(bench: Bench, one: Arrangement, seeds: int) -> dict[str, Gain]:
         [seed_differences(a, b, bench.spec(task)) for task, (a, b) in outcomes.items()]
     )
     return {
-        task: paired_gain(a, b, bench.spec(task), spread=spread)
+        task: paired_gain(a, b, bench.spec(task), spread=spread, resamples=FOR_ERRORS)
         for task, (a, b) in outcomes.items()
     }
 

@@ -95,13 +95,14 @@ def paired_gain(
     spread: SeedSpread,
     level: float = LEVEL,
     seed: int = 0,
+    resamples: int = RESAMPLES,
 ) -> Gain:
     """The gain of `one` over `other`: outcomes (example, addend) per seed on the same examples."""
     sign = -1 if lower_is_better(spec.metric) else 1
     examples, seeds = len(one[0]), len(one)
     mean = float(np.mean(seed_differences(one, other, spec)))
     pieces = []
-    for weights in weights_in_pieces(examples, RESAMPLES, seed):
+    for weights in weights_in_pieces(examples, resamples, seed):
         each = [
             resampled_scores(a, weights, spec) - resampled_scores(b, weights, spec)
             for a, b in zip(one, other, strict=True)
