@@ -168,7 +168,7 @@ def make_plan(
     """
     largest = max(speed.sizes[name] for name in names)
     mosts = [most for most in mosts if most is None or most < largest] or [None]
-    fewest = min(FEWEST_EPOCHS, *epochs)
+    fewest = min(FEWEST_EPOCHS, max(epochs))
     costs = {
         (most, count): _base(speed, names, count, most)
         for most in mosts
