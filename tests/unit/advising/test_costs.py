@@ -44,7 +44,7 @@ def test_large_files_are_tried_on_fewer_examples_before_a_second_seed_is_given_u
 
 
 def test_a_second_seed_is_given_up_before_epochs_are_too_few() -> None:
-    budget = 2 * make_plan(speed(), NAMES, 6000, (2,)).base
+    budget = 3.2 * make_plan(speed(), NAMES, 6000, (2,)).base
     plan = make_plan(speed(), NAMES, budget, (5, 4, 3, 2))
     assert plan.seeds == 1 and plan.epochs > 2
 
