@@ -27,6 +27,7 @@ UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 EPOCHS = (20, 16, 12, 10, 8, 6, 5, 4, 3, 2)
 MOST_SEEDS = 5
 FEWEST_EPOCHS = 3  # fewer are only planned if a second seed is given up, too
+ENOUGH = 2000  # training examples: fewer are only planned if a second seed is given up, too
 MOSTS: tuple[int | None, ...] = (None, 8000, 4000, 2000, 1000, 500)  # examples to train on
 FOR_SEARCH, FOR_BASE = 0.8, 0.55  # shares of the budget: all trials; alone and together
 FACTORS = {"model.architecture": 1.3, "training.sampling": 1.05, "specialize.delta": 1.4}
@@ -164,7 +165,7 @@ def make_plan(
 ) -> Plan:
     """Choose examples, epochs and seeds that fit; InputError if none do.
 
-    Two seeds come first, of as many examples as allow them, then as many epochs as fit.
+    A large file is tried on fewer examples before a second seed is given up; a small one is not.
     """
     largest = max(speed.sizes[name] for name in names)
     mosts = [most for most in mosts if most is None or most < largest] or [None]
@@ -176,7 +177,7 @@ def make_plan(
     }
     for seeds in (2, 1):
         for (most, count), (probe, pair) in costs.items():
-            enough = count >= fewest or seeds == 1
+            enough = seeds == 1 or (count >= fewest and (most or ENOUGH) >= ENOUGH)
             if enough and probe + seeds * pair <= FOR_BASE * budget:
                 return Plan(budget, count, _seeds(probe, pair, budget), probe + pair, most)
     probe, pair = costs[mosts[-1], min(epochs)]
