@@ -25,7 +25,7 @@ from brodmann.advising.costs import (
 )
 from brodmann.advising.data_parts import Parts, divide_tasks
 from brodmann.advising.delivery import deliver
-from brodmann.advising.given import read_given
+from brodmann.advising.given import READ_AGAIN, read_given
 from brodmann.advising.health import examine_tasks
 from brodmann.advising.label_curves import label_curves
 from brodmann.advising.tasks_file import FILE, read_tasks, write_tasks
@@ -55,17 +55,15 @@ def look_at(
     if not known:
         if not files:
             raise InputError(f"{folder}: no {FILE} in it: name the files with labelled rows")
-        if folder.is_dir() and any(p.name != "read" for p in folder.iterdir()):
+        if folder.is_dir() and {p.name for p in folder.iterdir()} - {READ_AGAIN, LOOKED}:
             raise InputError(f"{folder} already holds other files: name another folder with --to")
         report("stage", {"text": "looking at the files"})
         given = read_given(files, folder)
-        write_tasks(given, folder, backbone=backbone or USUAL_BACKBONE, seed=seed or 0)
         beliefs = {
             one.name: {
                 **asdict(one.belief),
                 "confidence": one.belief.confidence,
                 "files": [path.name for path in one.paths.values()],
-                "given": sorted(str(p.resolve()) for p in (one.paths | {}).values()),
             }
             for one in given
         }
@@ -73,6 +71,7 @@ def look_at(
             folder / LOOKED,
             {"beliefs": beliefs, "files": sorted(str(path.resolve()) for path in files)},
         )
+        write_tasks(given, folder, backbone=backbone or USUAL_BACKBONE, seed=seed or 0)
     elif files:
         before = read_json(folder / LOOKED, files=list)["files"]
         now = sorted(str(path.resolve()) for path in files)

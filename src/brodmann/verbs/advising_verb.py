@@ -3,13 +3,13 @@
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from brodmann.advising.costs import seconds_of
 from brodmann.advising.session import advise_on
 from brodmann.errors import InputError
-from brodmann.files import write_text
+from brodmann.files import Document, write_text
 from brodmann.reporting.advice_tables import advice, advice_sections, recommendation
+from brodmann.reporting.blocks import Section
 from brodmann.reporting.html import frame, page
 from brodmann.training.events import Report
 from brodmann.verbs.following import followed
@@ -29,7 +29,7 @@ class Advice(Outcome):
     def _repr_html_(self) -> str:
         return frame("advice", str(self.folder or ""), advice_sections(self.document))
 
-    def _sections(self) -> list[Any]:
+    def _sections(self) -> list[Section]:
         return advice_sections(self.document)
 
 
@@ -74,7 +74,7 @@ def advise(
     return Advice("advise", found, rows_of_advice(found), folder, advice(found))
 
 
-def rows_of_advice(found: dict[str, Any]) -> list[Row]:
+def rows_of_advice(found: Document) -> list[Row]:
     """One row per task: its scores and, if it shares a model, its gain."""
     rows: list[Row] = []
     places = {task: n for n, group in enumerate(found["choice"]["shared"]) for task in group}
