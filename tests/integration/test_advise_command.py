@@ -111,6 +111,8 @@ def test_what_is_delivered_answers(whole: Path) -> None:
         answers = bm.predict(model["folder"], ["the rain fell on the cat"], model["tasks"][0])
         assert set(answers[0]) >= {"label"}
         assert (Path(model["folder"]) / "calibration.json").is_file()
+        assert set(model["suspects"]) == set(model["tasks"])
+        assert bm.Run(model["folder"]).mistakes is not None
     page = (whole / "report.html").read_text()
     assert "n shows no signal above the trivial answer" in page and "c is a copy of a" in page
     config = document["configurations"][0]

@@ -13,13 +13,16 @@ import numpy as np
 from brodmann.advising.arrangements import CellKey
 from brodmann.advising.cell_runs import Bench
 from brodmann.advising.choosing import Choice
+from brodmann.advising.data_parts import CHOOSING
 from brodmann.advising.trying import score_of
 from brodmann.config import load_config, to_toml
 from brodmann.data.kinds import KINDS
 from brodmann.errors import HeadsNotFoundError
 from brodmann.files import write_text
+from brodmann.measuring.finding_mistakes import mistakes
 from brodmann.pipeline.map import map_heads
 from brodmann.pipeline.run import run
+from brodmann.results.of_mistakes import MISTAKES
 from brodmann.training.events import Report, silent
 
 MODELS = "models"
@@ -49,7 +52,7 @@ def deliver(bench: Bench, choice: Choice, names: Sequence[str], report: Report) 
             shutil.rmtree(old)  # of an earlier choice; its run is still among the cells
     for model in models:
         report("stage", {"text": f"completing models/{Path(model['folder']).name}"})
-        _complete(bench, Path(model["folder"]))
+        model["suspects"] = _complete(bench, Path(model["folder"]), model["tasks"])
     return {
         "models": models,
         "heads": _heads(models, report),
@@ -79,10 +82,21 @@ def _copied(
     return {"folder": str(target), "tasks": list(tasks), "bytes": size, "cell": source.name}
 
 
-def _complete(bench: Bench, folder: Path) -> None:
-    """Fit the rules for answers, which cells of a grid leave out."""
+def _complete(bench: Bench, folder: Path, names: Sequence[str]) -> dict[str, int | None]:
+    """Fit the rules for answers and store the mistakes, which cells of a grid leave out.
+
+    Returns the number of suspected label errors in each task's choosing part (None: the kind has
+    none).
+    """
+    from brodmann.models.multitask import MultiTaskModel
+
     config, _ = load_config(folder)
     run(config, bench.folder, silent, heads=False, rules=True)
+    tasks = [task for task in bench.parts.tasks if task.name in names]
+    model = MultiTaskModel.from_pretrained(folder / "model", device=config.device)
+    found = mistakes(model, tasks, split=CHOOSING, texts=config.report.texts)
+    found.save(folder / MISTAKES)
+    return {name: found.tasks[name]["suspects_in_all"] for name in names}
 
 
 def _heads(models: Sequence[dict[str, Any]], report: Report) -> list[dict[str, Any]]:
@@ -140,6 +154,7 @@ def _serving(bench: Bench, choice: Choice, models: Sequence[dict[str, Any]]) -> 
 
 def _asked(folder: Path, bench: Bench, tasks: Sequence[str]) -> float:
     """Seconds to answer every task of a model on its own texts (tasks that read alike at once)."""
+
     from brodmann.models.multitask import MultiTaskModel
 
     model = MultiTaskModel.from_pretrained(folder / "model", device=bench.config.device)

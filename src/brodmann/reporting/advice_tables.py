@@ -15,6 +15,7 @@ from brodmann.reporting.blocks import (
     Table,
     Words,
 )
+from brodmann.results.of_mistakes import MISTAKES
 from brodmann.text import NOTHING, capital, counted, duration, interval, percent, points, size
 
 Facts = Mapping[str, Any]
@@ -198,6 +199,15 @@ def _plain_words(facts: Facts) -> list[str]:
     ]
     if facts["plan"]["most"] is not None and facts["configurations"]:
         found.append(f"Train on all examples: brodmann run {facts['configurations'][0]}")
+    suspects = {n: k for model in facts["models"] for n, k in model["suspects"].items() if k}
+    if suspects:
+        listed = ", ".join(
+            f"{count} of {facts['signals'][name]['examples']} in {name}"
+            for name, count in suspects.items()
+        )
+        found.append(
+            f"Suspected label errors on the choosing part: {listed} (models/*/{MISTAKES})."
+        )
     found += [_heads_text(one) for one in facts["heads"]]
     if facts["curves"]:
         best = max(facts["curves"], key=lambda name: float(facts["curves"][name]["last_doubling"]))
