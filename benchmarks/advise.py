@@ -101,7 +101,7 @@ def one_seed(asked: argparse.Namespace, seed: int, place: Path) -> dict[str, Any
         "arrangement": document["choice"]["arrangement"],
         "trials": len(document["trials"]),
         "gains": gains_outside(place / "advice", document, outside),
-        "machine": provenance(),
+        "machine": machine(),
     }
 
 
@@ -206,6 +206,11 @@ def score(cell: Path, task: str, folder: Path, rows: Path) -> float:
     loaded = bm.load_tasks([description])
     found = bm.evaluate(model, loaded)[task].scores[spec.metric]
     return -found if lower_is_better(spec.metric) else found
+
+
+def machine() -> dict[str, Any]:
+    """Versions and hardware, without the places of this machine."""
+    return {key: value for key, value in provenance().items() if key != "command"}
 
 
 if __name__ == "__main__":

@@ -140,8 +140,11 @@ def main() -> None:
         "without_signal": document["without_signal"],
         "scores": document["scores"],
         "gains": document["verdict"]["gains"],
-        "served": answer,
-        "machine": provenance(),
+        "served": [
+            {task: {k: one[k] for k in ("label", "value") if k in one} for task, one in own.items()}
+            for own in answer["answers"]
+        ],
+        "machine": machine(),
     }
     with open(RESULTS, "a", encoding="utf-8") as file:
         file.write(json.dumps(found) + "\n")
@@ -184,6 +187,11 @@ def served(model: dict[str, Any]) -> Any:
     finally:
         server.terminate()
         server.wait()
+
+
+def machine() -> dict[str, Any]:
+    """Versions and hardware, without the places of this machine."""
+    return {key: value for key, value in provenance().items() if key != "command"}
 
 
 if __name__ == "__main__":
