@@ -5,6 +5,7 @@ import random
 import re
 import shutil
 import sys
+import tomllib
 from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
@@ -13,6 +14,12 @@ from typing import Any
 import pytest
 
 import brodmann as bm
+from brodmann.advising.arrangements import METHODS, Arrangement, cells_of_arrangement
+from brodmann.advising.cell_runs import Bench
+from brodmann.advising.costs import Plan, Purse, Speed
+from brodmann.advising.data_parts import divide_tasks
+from brodmann.advising.tasks_file import read_tasks
+from brodmann.training.events import silent
 from brodmann.training.loop import Loop
 
 Command = Callable[..., tuple[int, str, str]]
@@ -249,3 +256,22 @@ def test_without_optuna_it_says_what_to_install(
         "brodmann: advise needs Optuna: pip install 'brodmann[advise]'\n",
     )
     assert not (tmp_path / "o").exists()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_trains(method: str, files: list[Path], tmp_path: Path) -> None:
+    folder = tmp_path / "o"
+    begin(files[:2], folder)
+    config = read_tasks(folder)
+    parts = divide_tasks(config, folder)
+    tokens = {name: {"train": 1, "validation": 1, "test": 1} for name in parts.names}
+    speed = Speed(1e-9, 1e-9, 1e-9, 128, tokens, dict.fromkeys(parts.names, 1))
+    bench = Bench(config, folder, parts, Purse(Plan(60, 1, 1, 1.0), speed), silent)
+    arrangement = Arrangement((tuple(parts.names),), method, 0.5, (("a",), ("b",)))
+    (cell,) = cells_of_arrangement(arrangement, 0)
+    stored = tomllib.loads((bench.run(cell) / "config.toml").read_text())
+    for key, value in METHODS[method].items():
+        section, _, name = key.partition(".")
+        assert name in stored[section] if value != {} else stored["model"]["architecture"] == "lora"
+    assert stored["training"]["learning_rate"] == pytest.approx(0.5 * 3e-3)
+    assert bench.choosing(cell, "a").shape[0] == len(parts.tasks[0].splits["validation"])

@@ -45,10 +45,11 @@ SCRIPTS = {
 def examine_tasks(parts: Parts) -> dict[str, Any]:
     """Facts per task, pairs of tasks that share texts, and duplicates (copy → original)."""
     tasks = {task.name: _facts(task, parts.left_out.get(task.name, 0)) for task in parts.tasks}
+    targets = {task.name: _targets_by_text(task) for task in parts.tasks}
     pairs = [
         found
         for one, other in combinations(parts.tasks, 2)
-        if (found := _common_texts(one, other)) is not None
+        if (found := _common_texts(one, other, targets[one.name], targets[other.name])) is not None
     ]
     copies: dict[str, str] = {}
     for pair in pairs:
@@ -138,9 +139,8 @@ def _contradictions(task: Task, every: Sequence[Example]) -> int:
     return sum(len(targets) > 1 for targets in found.values())
 
 
-def _common_texts(one: Task, other: Task) -> dict[str, Any] | None:
+def _common_texts(one: Task, other: Task, *tables: Mapping[str, str]) -> dict[str, Any] | None:
     """How many texts two tasks share, and whether their labels agree there."""
-    tables = [_targets_by_text(one), _targets_by_text(other)]
     common = sorted(set(tables[0]) & set(tables[1]))
     share = len(common) / min(len(tables[0]), len(tables[1]))
     if not common:
