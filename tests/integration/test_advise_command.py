@@ -275,3 +275,12 @@ def test_every_method_trains(method: str, files: list[Path], tmp_path: Path) -> 
         assert name in stored[section] if value != {} else stored["model"]["architecture"] == "lora"
     assert stored["training"]["learning_rate"] == pytest.approx(0.5 * 3e-3)
     assert bench.choosing(cell, "a").shape[0] == len(parts.tasks[0].splits["validation"])
+
+
+@pytest.mark.parametrize(("place", "said"), [(0, "Train a alone."), (3, "n shows no signal")])
+def test_one_file_is_answered_too(place: int, said: str, files: list[Path], tmp_path: Path) -> None:
+    begin([files[place]], tmp_path / "o")
+    advice = bm.advise(to=tmp_path / "o", budget="15s")
+    assert advice is not None and str(advice).startswith(said)
+    assert advice.document["trials"] == [] and advice.document["verdict"]["gains"] == {}
+    assert len(advice.document["models"]) == (place == 0)

@@ -112,7 +112,7 @@ def recommendation(facts: Facts) -> str:
         beside = f", with {_and(helpers)} as {_helpers(helpers)}" if helpers else ""
         parts.append(f"train {_and(group)} together{how}{beside}")
     if own:
-        parts.append(f"{_and(own)} alone" if shared else f"train {_and(own)} each alone")
+        parts.append(_alone(own, bool(shared)))
     found = [capital("; ".join(parts)) + "."] if parts else []
     if facts["without_signal"]:
         names = facts["without_signal"]
@@ -121,6 +121,11 @@ def recommendation(facts: Facts) -> str:
     for copy, original in facts["copies"].items():
         found.append(f"{copy} is a copy of {original}: one is enough.")
     return " ".join(found)
+
+
+def _alone(names: Sequence[str], beside: bool) -> str:
+    text = f"{_and(names)} alone" if beside or len(names) == 1 else f"{_and(names)} each alone"
+    return text if beside else f"train {text}"
 
 
 def _helpers(names: Sequence[str]) -> str:
@@ -221,6 +226,8 @@ def _plain_words(facts: Facts) -> list[str]:
 
 def _cost_text(facts: Facts) -> str:
     serving, models = facts["serving"], facts["models"]
+    if not models:
+        return "No model is recommended: nothing was learnt."
     own = sum(len(model["tasks"]) for model in models)
     text = f"{capital(counted(len(models), 'model'))}, {size(serving['bytes'])}"
     asked = f"{serving['texts']} texts per task take {1000 * serving['seconds']:.0f} ms"
