@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from brodmann.training.method_settings import IAT as IAT
     from brodmann.training.methods.distillation import distill as distill
     from brodmann.training.output_heads import fit_output_heads as fit_output_heads
+    from brodmann.verbs.advising_verb import Advice as Advice
+    from brodmann.verbs.advising_verb import advise as advise
     from brodmann.verbs.calibrating import calibrate as calibrate
     from brodmann.verbs.callbacks import Callback as Callback
     from brodmann.verbs.callbacks import TrainingState as TrainingState
@@ -97,6 +99,7 @@ _PUBLIC = {
     "meta": "brodmann.verbs.running",
     "plan": "brodmann.verbs.running",
     "reproduce": "brodmann.verbs.running",
+    "advise": "brodmann.verbs.advising_verb",
     "report": "brodmann.verbs.running",
     "calibrate": "brodmann.verbs.calibrating",
     "predict": "brodmann.verbs.using",
@@ -108,6 +111,7 @@ _PUBLIC = {
     "relate": "brodmann.verbs.using",
     "Run": "brodmann.verbs.outcomes",
     "Outcome": "brodmann.verbs.outcomes",
+    "Advice": "brodmann.verbs.advising_verb",
     "Page": "brodmann.verbs.outcomes",
     "HeadScores": "brodmann.results",
     "Dissociation": "brodmann.results",

@@ -10,6 +10,7 @@ import typer
 # Importing a module adds its commands, in the order that --help shows them.
 # isort: off
 from brodmann.cli import datasets as data  # noqa: F401
+from brodmann.cli import advising_command  # noqa: F401
 from brodmann.cli import runs  # noqa: F401
 from brodmann.cli import heads  # noqa: F401
 from brodmann.cli import smaller  # noqa: F401

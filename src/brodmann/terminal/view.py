@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
-from brodmann.reporting import plan_tables, smaller_models, task_tables
+from brodmann.reporting import advice_tables, plan_tables, smaller_models, task_tables
 from brodmann.reporting.blocks import Block
 from brodmann.reporting.sections import (
     answer,
@@ -75,6 +75,9 @@ RESULTS: dict[Event, tuple[Callable[[Facts], Sequence[Block]], str]] = {
     "estimate": (lambda facts: plan_tables.estimate(facts["estimate"]), ""),
     "reproduced": (lambda facts: facts["blocks"], "reproduced: {file}"),
     "report": (lambda facts: (), "report: {file}"),
+    "looked": (lambda facts: advice_tables.beliefs(facts["result"]), "beliefs: {file}"),
+    "advice plan": (lambda facts: advice_tables.plan(facts), ""),
+    "advised": (lambda facts: advice_tables.advice(facts["result"]), "advice: {file}"),
     "done": (lambda facts: (), "{text}: {folder}"),
 }
 

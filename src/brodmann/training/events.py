@@ -42,6 +42,10 @@ Event = Literal[
     "attention maps",  # result, file
     "advice",  # reasons, file
     "report",  # file
+    # from files to a decision
+    "looked",  # result, file
+    "advice plan",  # plan
+    "advised",  # result, file
     # many runs
     "arm",  # arm, seed
     "cell",  # cell, number, cells, state, expected
