@@ -117,10 +117,8 @@ def recommendation(facts: Facts) -> str:
 
 
 def _alone(names: Sequence[str], beside: bool) -> str:
-    text = (
-        f"{and_list(names)} alone" if beside or len(names) == 1 else f"{and_list(names)} each alone"
-    )
-    return text if beside else f"train {text}"
+    each = "" if beside or len(names) == 1 else "each "
+    return f"{'' if beside else 'train '}{and_list(names)} {each}alone"
 
 
 def _helpers(names: Sequence[str]) -> str:
@@ -186,8 +184,8 @@ def _undecided(facts: Facts) -> list[str]:
         return []
     needed = ", ".join(f"{count:,} for {name}" for name, count in found.items())
     return [
-        f"{and_list(list(found))}: no difference that this much data can show. To see one of 1 point, "
-        f"about so many held-out examples are needed: {needed}."
+        f"{and_list(list(found))}: no difference that this much data can show. To see one of 1 "
+        f"point, about so many held-out examples are needed: {needed}."
     ]
 
 
