@@ -13,6 +13,7 @@ Departure: one worker, so that the order of trials, and with it every decision, 
 import contextlib
 import warnings
 from dataclasses import dataclass, field
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -31,15 +32,18 @@ from brodmann.advising.arrangements import (
 )
 from brodmann.advising.cell_runs import Bench
 from brodmann.analysis.nested_gains import Gain, paired_gain, seed_differences, seed_spread
+from brodmann.analysis.relevance import improvement_matrix
 from brodmann.data.kinds import resampled_scores
 from brodmann.errors import InputError, RunError
 from brodmann.files import Array
+from brodmann.pipeline.relate import described
 
 JOURNAL = "optuna.journal"
 FOR_ERRORS = 200  # resamples for a standard error
 MOST_PROPOSALS, IDLE = 40, 8  # trials in all; proposals in a row that are already known
 TOLERANCE = 0.01  # a task may lose this much, and one standard error, and still share
-PARTITIONS = ("together", "groups", "kept")
+PARTITIONS = ("together", "groups", "kept", "pairs")
+FOR_PAIRS = 0.6  # share of the budget up to which pairs of tasks are trained
 FIRST = (  # (partition, method, rate) in the order in which they are tried
     ("together", "plain", 1.0),
     ("groups", "plain", 1.0),
@@ -50,6 +54,7 @@ FIRST = (  # (partition, method, rate) in the order in which they are tried
     ("kept", "hmnet", 1.0),
     ("kept", "iat", 1.0),
     ("kept", "lora", 2.0),
+    ("pairs", "plain", 1.0),
 )
 
 
@@ -124,6 +129,7 @@ class Search:
         own = [[name for name in group if name in names] for group in clusters]
         self.clusters = tuple(tuple(group) for group in own if group)
         self.attempts: list[Attempt] = []
+        self.by_pairs: list[list[str]] | None = None  # groups by trained pairs, once tried
         self.sharing = Sharing({"alone": alone(names)})
         self.sharing.add("together", [names])
         if len(self.clusters) > 1:
@@ -179,6 +185,9 @@ class Search:
         """The groups by this name; those that lose nothing are known after the first trials."""
         if partition == "kept" and "kept" not in self.sharing.partitions:
             self.sharing.add("kept", self._without_losers())
+        if partition == "pairs" and self.by_pairs is None:
+            self.by_pairs = self._grouped_by_pairs()
+            self.sharing.add("pairs", self.by_pairs)
         known = self.sharing.partitions
         return known.get(partition, known["together"])
 
@@ -194,6 +203,29 @@ class Search:
         ]
         shared = [group for group in groups if len(group) > 1]
         return with_alone(shared, self.names) if shared else []
+
+    def _grouped_by_pairs(self) -> list[list[str]]:
+        """Clusters of the gains of all pairs of tasks, if the budget allows to train them."""
+        bench, names = self.bench, self.names
+        pairs = list(combinations(names, 2))
+        cells = {frozenset(pair): CellKey(pair) for pair in pairs}
+        if len(names) < 3 or not bench.purse.affords(cells.values(), FOR_PAIRS):
+            return []
+        try:
+            for cell in cells.values():
+                bench.run(cell)
+        except RunError:
+            return []
+
+        def score(cell: CellKey, task: str) -> float:
+            return score_of(bench.choosing(cell, task), bench, task)
+
+        single = {name: score(CellKey((name,)), name) for name in names}
+        joint = {pair: {t: score(cell, t) for t in pair} for pair, cell in cells.items()}
+        matrix = improvement_matrix(names, single, joint)
+        found = described(matrix, names, "pairs", None, bench.config.seed)["clusters"]
+        shared = [group for group in found if len(group) > 1]
+        return with_alone(shared, names) if shared else []
 
     def _try(self, attempt: Attempt, trial: Any, optuna: Any) -> bool:
         """Run the seeds of a trial; whether the budget allows more."""

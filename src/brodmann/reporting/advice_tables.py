@@ -4,14 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from brodmann.reporting.blocks import (
-    Bars,
     Block,
-    Code,
-    Fold,
-    Items,
-    Lines,
-    Matrix,
-    Section,
     Table,
     Words,
 )
@@ -109,23 +102,23 @@ def recommendation(facts: Facts) -> str:
     parts = []
     for group in shared:
         helpers = facts["choice"]["helpers"][" + ".join(group)]
-        beside = f", with {_and(helpers)} as {_helpers(helpers)}" if helpers else ""
-        parts.append(f"train {_and(group)} together{how}{beside}")
+        beside = f", with {and_list(helpers)} as {_helpers(helpers)}" if helpers else ""
+        parts.append(f"train {and_list(group)} together{how}{beside}")
     if own:
         parts.append(_alone(own, bool(shared)))
     found = [capital("; ".join(parts)) + "."] if parts else []
     if facts["without_signal"]:
         names = facts["without_signal"]
         verb = "shows" if len(names) == 1 else "show"
-        found.append(f"{_and(names)} {verb} no signal above the trivial answer: do not share.")
+        found.append(f"{and_list(names)} {verb} no signal above the trivial answer: do not share.")
     for copy, original in facts["copies"].items():
         found.append(f"{copy} is a copy of {original}: one is enough.")
     return " ".join(found)
 
 
 def _alone(names: Sequence[str], beside: bool) -> str:
-    text = f"{_and(names)} alone" if beside or len(names) == 1 else f"{_and(names)} each alone"
-    return text if beside else f"train {text}"
+    each = "" if beside or len(names) == 1 else "each "
+    return f"{'' if beside else 'train '}{and_list(names)} {each}alone"
 
 
 def _helpers(names: Sequence[str]) -> str:
@@ -136,7 +129,7 @@ def _helpers(names: Sequence[str]) -> str:
     )
 
 
-def _and(names: Sequence[str]) -> str:
+def and_list(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
@@ -191,8 +184,8 @@ def _undecided(facts: Facts) -> list[str]:
         return []
     needed = ", ".join(f"{count:,} for {name}" for name, count in found.items())
     return [
-        f"{_and(list(found))}: no difference that this much data can show. To see one of 1 point, "
-        f"about so many held-out examples are needed: {needed}."
+        f"{and_list(list(found))}: no difference that this much data can show. To see one of 1 "
+        f"point, about so many held-out examples are needed: {needed}."
     ]
 
 
@@ -213,7 +206,7 @@ def _plain_words(facts: Facts) -> list[str]:
         found.append(
             f"Suspected label errors on the choosing part: {listed} (models/*/{MISTAKES})."
         )
-    found += [_heads_text(one) for one in facts["heads"]]
+    found += [heads_text(one) for one in facts["heads"]]
     if facts["curves"]:
         best = max(facts["curves"], key=lambda name: float(facts["curves"][name]["last_doubling"]))
         gain = facts["curves"][best]["last_doubling"]
@@ -239,119 +232,10 @@ def _cost_text(facts: Facts) -> str:
     )
 
 
-def _heads_text(one: Facts) -> str:
+def heads_text(one: Facts) -> str:
     mean = sum(one["overlap"].values()) / max(len(one["overlap"]), 1)
     return (
-        f"Heads of {_and(one['tasks'])}: two tasks share {percent(mean)} % of their top "
+        f"Heads of {and_list(one['tasks'])}: two tasks share {percent(mean)} % of their top "
         f"{percent(one['by_chance'])} % on average; {one['unimportant']} of {one['heads']} are in "
         f"no task's top and can be pruned first (brodmann prune {one['folder']})."
     )
-
-
-def advice_sections(facts: Facts) -> list[Section]:
-    """The chapters of the page."""
-    found = [Section("answer", "The answer", [*advice(facts), *_commands(facts)])]
-    if facts["verdict"]["gains"]:
-        found.append(Section("gains", "Gains on untouched examples", [_bars(facts)]))
-    found.append(Section("looked", "What the files are", beliefs(facts["looked"])))
-    if facts["trials"]:
-        found.append(Section("trials", "What was tried", _trials(facts)))
-    if facts["relations"]:
-        found.append(Section("relations", "How the tasks relate", _relations(facts["relations"])))
-    if facts["curves"]:
-        found.append(Section("labels", "How many more labels are worth it", _curves(facts)))
-    if facts["heads"]:
-        found.append(Section("heads", "Heads that the tasks share", _heads(facts)))
-    return found
-
-
-def _commands(facts: Facts) -> list[Block]:
-    lines = [f"brodmann serve {model['folder']}" for model in facts["models"]]
-    lines += [f"brodmann run {path}" for path in facts["configurations"]]
-    return [Code("\n".join(lines), "Serve the models, or train them again")] if lines else []
-
-
-def _bars(facts: Facts) -> Bars:
-    gains = facts["verdict"]["gains"]
-    return Bars(
-        list(gains),
-        [100 * one["mean"] for one in gains.values()],
-        [[100 * one["low"], 100 * one["high"]] for one in gains.values()],
-        "points",
-        "Gain of the chosen arrangement over each task's own model.",
-        [one["verdict"] for one in gains.values()],
-    )
-
-
-def _trials(facts: Facts) -> list[Block]:
-    rows = [
-        (
-            one["arrangement"],
-            str(one["seeds"]),
-            NOTHING if one["gain"] is None else points(one["gain"]),
-            one["state"] + (f": {one['reason']}" if one["reason"] else ""),
-        )
-        for one in facts["trials"]
-    ]
-    caption = (
-        "Mean gain over the tasks on the choosing part. It is what the choice maximised, so it is "
-        "larger than what new examples show."
-    )
-    signals = [
-        (
-            name,
-            percent(one["trivial"]),
-            percent(one["probe"]),
-            percent(one["alone"]),
-            "yes" if one["present"] else "no",
-        )
-        for name, one in facts["signals"].items()
-    ]
-    columns = ("task", "trivial", "linear probe", "own model", "signal")
-    text = "The floor: scores (%) on the choosing part without sharing anything, first seed."
-    return [
-        Table(("arrangement", "seeds", "gain", "state"), rows, caption),
-        Table(columns, signals, text),
-    ]
-
-
-def _relations(found: Facts) -> list[Block]:
-    names = found["tasks"]
-    blocks: list[Block] = []
-    for key, text in (
-        ("words", "Share of the column's words that the row has too."),
-        ("representations", "Cosine of mean representations around their mean, from 0 to 1."),
-    ):
-        values = found[key]
-        blocks.append(Matrix(names, names, values, text, values, percent=True))
-    groups = [(_and(group), "") for group in found["clusters"]]
-    return [*blocks, Items(groups, f"Groups (silhouette {found['silhouette']:.2f})")]
-
-
-def _curves(facts: Facts) -> list[Block]:
-    blocks: list[Block] = []
-    for name, one in facts["curves"].items():
-        series = {"alone": list(zip(one["examples"], [100 * v for v in one["alone"]], strict=True))}
-        if one["shared"] is not None:
-            shared = [100 * value for value in one["shared"]]
-            series["shared"] = list(zip(one["examples"], shared, strict=True))
-        text = (
-            f"{name}: the last doubling of the labels brought {points(one['last_doubling'])} points"
-            ", and another one may bring as much at most if the curve flattens."
-        )
-        blocks.append(Lines(series, "training examples", "score (%)", text, log_x=True))
-    return blocks
-
-
-def _heads(facts: Facts) -> list[Block]:
-    blocks: list[Block] = []
-    for one in facts["heads"]:
-        rows = [(pair, percent(share)) for pair, share in one["overlap"].items()]
-        blocks.append(Words(_heads_text(one)))
-        text = (
-            f"Share (%) of one task's top {percent(one['by_chance'])} % of the heads that is in "
-            f"the other's; {percent(one['by_chance'])} % by chance. Tasks with a small overlap "
-            "can each be pruned far without hurting the other."
-        )
-        blocks.append(Fold("Pairs of tasks", [Table(("pair", "overlap"), rows, text)]))
-    return blocks

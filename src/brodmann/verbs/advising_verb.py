@@ -8,7 +8,8 @@ from brodmann.advising.costs import seconds_of
 from brodmann.advising.session import advise_on
 from brodmann.errors import InputError
 from brodmann.files import Document, write_text
-from brodmann.reporting.advice_tables import advice, advice_sections, recommendation
+from brodmann.reporting.advice_page import advice_sections
+from brodmann.reporting.advice_tables import advice, recommendation
 from brodmann.reporting.blocks import Section
 from brodmann.reporting.html import frame, page
 from brodmann.training.events import Report

@@ -152,7 +152,7 @@ def test_a_method_that_fails_does_not_stop_the_search(tmp_path: Path) -> None:
 
 
 def test_a_larger_budget_continues_the_same_sequence(tmp_path: Path) -> None:
-    small, large = (simulated(tmp_path, {("a", "b"): 0.05}, budget=b) for b in (250.0, 500.0))
+    small, large = (simulated(tmp_path, {("a", "b"): 0.05}, budget=b) for b in (100.0, 500.0))
     searched(small, tmp_path)
     searched(large, tmp_path)
     assert 0 < len(small.trained) < len(large.trained)
@@ -170,3 +170,13 @@ def test_weak_arrangements_are_stopped_after_the_first_seed(tmp_path: Path) -> N
 def test_too_few_tasks_have_nothing_to_share(count: int) -> None:
     choice = choose([], NAMES[:count], 2)
     assert choice.shared == () and list(choice.apart) == NAMES[:count]
+
+
+def test_pairs_are_trained_and_clustered_if_the_budget_allows(tmp_path: Path) -> None:
+    effects = {("a", "b"): 0.1, ("b", "a"): 0.1, ("c", "a"): -0.1, ("c", "b"): -0.1}
+    rich = simulated(tmp_path, effects)
+    assert searched(rich, tmp_path).by_pairs == [["a", "b"], ["c"]]
+    assert {cell.group for cell in rich.trained} >= {("a", "c"), ("b", "c")}
+    poor = simulated(tmp_path, effects, budget=100.0)
+    searched(poor, tmp_path)
+    assert ("b", "c") not in {cell.group for cell in poor.trained}
