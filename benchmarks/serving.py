@@ -199,6 +199,7 @@ def main() -> None:
             COMPARE[name](Path(place), whole, single, add, note)
     shown = {key: str(value) for key, value in vars(settings).items()}
     document = {"settings": shown, "cores": os.cpu_count(), "results": results}
+    document["load average of the last 15 minutes"] = os.getloadavg()[2]  # other work included
     if settings.out is not None:
         settings.out.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
