@@ -245,7 +245,7 @@ def _decided(
         "trials": [attempt.document() for attempt in attempts],
         "choice": final.document(),
         "apart": final.apart,
-        "cells": _cells(bench, final),
+        "cells": _cells(bench, choice),
         "verdict": verdict,
         "scores": own_scores(bench, names, final, signal),
         "curves": curves,
