@@ -176,7 +176,8 @@ def test_an_interrupted_search_goes_on_where_it_was(trained: Path, tmp_path: Pat
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     trials = trained / "compression-trials.jsonl"
     for _ in range(3000):
-        if trials.is_file() or process.poll() is not None:
+        seen = trials.read_text() if trials.is_file() else ""
+        if '"key"' in seen or process.poll() is not None:  # the first trial is stored
             break
         time.sleep(0.1)
     process.send_signal(signal.SIGKILL)
