@@ -53,7 +53,8 @@ def checked_wishes(
         raise InputError(f"recover = {recover}: expected a number of epochs")
     if vocabulary not in ("keep", "data") and not Path(vocabulary).is_file():
         raise InputError(f"vocabulary = '{vocabulary}': expected keep, data or a text file")
-    found: dict[str, Any] = {"lose": lose, "latency": latency, "size": size, "recover": recover}
+    found: dict[str, Any] = {"lose": float(lose), "recover": recover}
+    found |= {"latency": latency and float(latency), "size": size and float(size)}
     return found | {"vocabulary": vocabulary, "drop": sorted(drop)}
 
 

@@ -46,7 +46,10 @@ class Trial:
 
 
 def trial_of(stored: Mapping[str, Any]) -> Trial:
-    losses = {task: Loss(**entry) for task, entry in stored["losses"].items()}
+    losses = {
+        task: Loss(**{**entry, "interval": tuple(entry["interval"])})
+        for task, entry in stored["losses"].items()
+    }
     return Trial(**{**stored, "losses": losses})
 
 
