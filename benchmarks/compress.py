@@ -37,9 +37,11 @@ import brodmann as bm
 from brodmann.analysis.mask_search import Choice
 from brodmann.config import load_config
 from brodmann.measuring.block_times import speed_ratio
+from brodmann.measuring.points_lost import points_lost
 from brodmann.models.backbone.anatomy import bare_models
 from brodmann.models.smaller.elimination import Path as Emptying
 from brodmann.models.smaller.units import cut
+from brodmann.pipeline.smaller.bisection import RUNG
 from brodmann.pipeline.smaller.candidates import Means, judge, studied
 from brodmann.pipeline.train import tasks_of
 from brodmann.training.events import silent
@@ -63,6 +65,7 @@ def main() -> None:
     parser.add_argument("--backbone", default="builtin:minilm")
     parser.add_argument("--out", default="compress.jsonl")
     parser.add_argument("--way", action="append", choices=list(WAYS))
+    parser.add_argument("--promise", action="store_true", help="how often promises are right")
     parser.add_argument("--threads", type=int, default=1)
     chosen = parser.parse_args()
     torch.set_num_threads(chosen.threads)
@@ -72,6 +75,9 @@ def main() -> None:
     lines = out.read_text().splitlines() if out.exists() else []
     done = {(row["run"], row["way"], row["at"]) for row in map(json.loads, lines)}
     subject = Subject(run)
+    if chosen.promise:
+        out.with_suffix(".promise.json").write_text(json.dumps(promise(subject), indent=1) + "\n")
+        return
     for way in chosen.way or WAYS:
         for at, make in WAYS[way](subject):
             if (run.name, way, at) in done:
@@ -368,6 +374,55 @@ def packed(subject: Subject, model: Any) -> dict[str, Any]:
                     clock.append(time.perf_counter() - began)
             speed[f"{texts} x 128"] = round(float(np.median(clocks[0]) / np.median(clocks[1])), 3)
     return {"outcomes": outcomes, "facts": {"speed": speed}}
+
+
+RUNGS = (2, 4, 5, 6, 7, 8, 9)
+DIVISIONS = 20
+POOL = 1000  # rows per task from each of the two splits
+
+
+def promise(subject: Subject) -> dict[str, Any]:
+    """Divide the held-out rows 20 times: one half chooses the speed, the other judges it.
+
+    The candidates are the ladder's first tries, before the tasks' weights move.
+    """
+    rows = {
+        task.name: [*task.splits["validation"][:POOL], *task.splits["test"][:POOL]]
+        for task in subject.tasks
+    }
+    whole = judge(subject.model, subject.tasks, rows, subject.judge.means)
+    after = {}
+    for rung in RUNGS:
+        after[rung] = whole.outcomes(subject.known.made(subject.sized(RUNG**rung)))
+        print(rung, flush=True)
+    found: dict[str, Any] = {"run": subject.run.name, "rows": 2 * POOL, "rungs": list(RUNGS)}
+    for lose in (1.0, 2.0, 3.0):
+        divisions = []
+        for seed in range(DIVISIONS):
+            order = np.random.default_rng(seed).permutation(2 * POOL)
+            chosen, judged = None, None
+            for rung in RUNGS:
+                halves = [
+                    {
+                        task.name: points_lost(
+                            task.spec,
+                            whole.before[task.name][half],
+                            after[rung][task.name][half],
+                        )
+                        for task in subject.tasks
+                    }
+                    for half in (order[:POOL], order[POOL:])
+                ]
+                if all(loss.bound <= lose for loss in halves[0].values()):
+                    chosen, judged = rung, max(loss.points for loss in halves[1].values())
+            divisions.append({"speed": None if chosen is None else RUNG**chosen, "worst": judged})
+        kept = [one for one in divisions if one["speed"] is not None]
+        found[f"lose {lose:g}"] = {
+            "divisions": divisions,
+            "promised": len(kept),
+            "right": sum(one["worst"] <= lose for one in kept),
+        }
+    return found
 
 
 WAYS: dict[str, Callable[[Subject], Ways]] = {
