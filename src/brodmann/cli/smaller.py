@@ -57,7 +57,7 @@ def compress(
     overrides: Overrides = None,
     as_json: Json = False,
 ) -> None:
-    """Make the fastest model in which no task loses more than you allow.
+    """Make the fastest model that loses no more than you allow.
 
     Example: brodmann compress runs/demo --lose 1
     """

@@ -16,7 +16,7 @@ import pytest
 from pydantic import ConfigDict
 
 import brodmann as bm
-from brodmann.cli.models import prune
+from brodmann.cli.smaller import prune
 from brodmann.config import Config, load_config
 from brodmann.config.sections import MetaSection
 from brodmann.data.schema import Section, Settings
