@@ -31,7 +31,9 @@ def shown(value: float) -> str:
 def cells(row: dict[str, Any]) -> list[str]:
     losses = [row["lost"][task][0] for task in TASKS]
     at = row["at"].partition(",")[0]
-    speeds = [f"{row['speed'][k]:.2f}" if k in row["speed"] else "–" for k in ("1 x 128", "32 x 128")]
+    speeds = [
+        f"{row['speed'][k]:.2f}" if k in row["speed"] else "–" for k in ("1 x 128", "32 x 128")
+    ]
     return [f"{NAMES[row['way']]}: {at}", *speeds, *map(shown, losses), f"**{shown(max(losses))}**"]
 
 
