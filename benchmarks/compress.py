@@ -76,7 +76,9 @@ def main() -> None:
     done = {(row["run"], row["way"], row["at"]) for row in map(json.loads, lines)}
     subject = Subject(run)
     if chosen.promise:
-        out.with_suffix(".promise.json").write_text(json.dumps(promise(subject), indent=1) + "\n")
+        out.with_name(f"{out.stem}_promise.json").write_text(
+            json.dumps(promise(subject), indent=1) + "\n"
+        )
         return
     for way in chosen.way or WAYS:
         for at, make in WAYS[way](subject):
