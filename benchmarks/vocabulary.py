@@ -23,7 +23,7 @@ import transformers as tf
 from tokenizers import models, pre_tokenizers, processors, trainers
 
 import brodmann as bm
-from brodmann.models.smaller.vocabulary import _cut_tokenizer, pieces_to_keep
+from brodmann.models.smaller.vocabulary import cut_tokenizer, pieces_to_keep
 
 ENGLISH = {"sst2": ["sentence"], "ag_news": ["text"], "qnli": ["question", "sentence"]}
 PIECES = 30_000
@@ -82,7 +82,7 @@ def counted(tokenizer: Any, english: list[str], held_out: list[str]) -> dict[str
     used = {number for ids in tokenizer(english)["input_ids"] for number in ids}
     kept = pieces_to_keep(tokenizer, used)
     place = {int(old): new for new, old in enumerate(kept)}
-    small = _cut_tokenizer(tokenizer, place)
+    small = cut_tokenizer(tokenizer, place)
     before, after = tokenizer(held_out)["input_ids"], small(held_out)["input_ids"]
     pairs = list(zip(before, after, strict=True))
     changed = sum([place.get(one) for one in old] != new for old, new in pairs)

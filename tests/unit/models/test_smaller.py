@@ -14,7 +14,7 @@ from brodmann.models.backbone.tiny import tiny_tokenizer
 from brodmann.models.heads.measure import gate_gradients, measuring
 from brodmann.models.heads.probes import example_probes
 from brodmann.models.smaller.elimination import eliminate, weighted_moments
-from brodmann.models.smaller.repair import repair
+from brodmann.models.smaller.repair import RIDGE, repair, repair_map
 from brodmann.models.smaller.sensitivity import Sensitivity, measure_sensitivity
 from brodmann.models.smaller.units import blocks_of, cut
 
@@ -87,7 +87,7 @@ def test_the_gradient_of_a_neuron_is_that_of_the_loss(known: Any, tasks: list[bm
 
 
 def test_repair_is_the_least_squares_solution() -> None:
-    """Against numpy on the tokens themselves, with a bias and without ridge."""
+    """Against numpy on the tokens themselves; the ridge pulls towards the old weights."""
     generator = np.random.default_rng(0)
     inputs = generator.normal(size=(200, 6)) + generator.normal(size=6)
     inputs[:, 5] = inputs[:, :2].sum(axis=1) + 0.1 * generator.normal(size=200)
@@ -95,10 +95,12 @@ def test_repair_is_the_least_squares_solution() -> None:
     wanted = layer(torch.from_numpy(inputs)).detach().numpy()
     extended = np.hstack([inputs, np.ones((200, 1))])
     stays = torch.tensor([True, True, True, True, False, False])
-    from brodmann.models.smaller.repair import _repair_map
-
-    _repair_map(layer, stays, torch.from_numpy(extended.T @ extended), ridge=1e-12)
-    best = np.linalg.lstsq(extended[:, [0, 1, 2, 3, 6]], wanted, rcond=None)[0]
+    old = np.vstack([layer.weight.detach().numpy().T, layer.bias.detach().numpy()])
+    chosen = [0, 1, 2, 3, 6]
+    pull = np.sqrt(RIDGE * np.square(inputs).sum(axis=0).mean()) * np.eye(5)
+    asked = np.vstack([extended[:, chosen], pull]), np.vstack([wanted, pull @ old[chosen]])
+    best = np.linalg.lstsq(*asked, rcond=None)[0]
+    repair_map(layer, stays, torch.from_numpy(extended.T @ extended))
     np.testing.assert_allclose(layer.weight[:, :4].detach().numpy(), best[:4].T, atol=1e-6)
     np.testing.assert_allclose(layer.bias.detach().numpy(), best[4], atol=1e-6)
     assert not layer.weight[:, 4:].any()

@@ -28,7 +28,7 @@ from torch import Tensor, nn
 
 from brodmann.files import Array
 from brodmann.models.backbone.anatomy import bare_models, is_transposed
-from brodmann.models.smaller.repair import RIDGE
+from brodmann.models.smaller.repair import with_ridge
 from brodmann.models.smaller.sensitivity import Sensitivity
 from brodmann.models.smaller.units import Block
 
@@ -36,7 +36,7 @@ SKETCHES = 32  # random projections of an output
 
 
 @dataclass(frozen=True)
-class Path:
+class Emptying:
     """One block on its way to nothing: what it keeps at each size, and what each task loses."""
 
     kept: Array  # (size, unit): masks, from all units to none
@@ -68,7 +68,7 @@ def eliminate(
     sizes: Array,
     sensitivity: Sensitivity,
     moments: Sequence[Sequence[Tensor]],
-) -> Path:
+) -> Emptying:
     """Empty one block of the model step by step; `sizes` are the units left, falling to none."""
     block = blocks[number]
     copies = [
@@ -97,7 +97,7 @@ def eliminate(
                 changes = torch.stack([of_size[place] for of_size in sketches])
                 total += _mean_squares(changes, of_bare[number])
         losses.append(total)
-    return Path(np.stack(kept), np.stack(losses))
+    return Emptying(np.stack(kept), np.stack(losses))
 
 
 def _mean_squares(changes: Tensor, moments: Tensor) -> Array:
@@ -116,10 +116,7 @@ class _Copy:
         has_bias = getattr(output, "bias", None) is not None
         self.map = torch.cat([matrix, matrix.new_zeros(len(matrix), int(has_bias))], dim=1)
         size = self.map.shape[1]
-        here = moments[:size, :size].double()
-        ridge = RIDGE * float(moments.diagonal()[: matrix.shape[1]].mean()) + 1e-30
-        here.diagonal().add_(ridge)
-        self.inverse = torch.linalg.inv(here)
+        self.inverse = torch.linalg.inv(with_ridge(moments)[:size, :size])
         self.start = self.map.clone()
         generator = torch.Generator().manual_seed(0)
         rows = torch.randn(SKETCHES, len(matrix), generator=generator, dtype=torch.float64)

@@ -21,6 +21,7 @@ from brodmann.models.backbone.anatomy import bare_models, is_transposed
 from brodmann.models.smaller.units import Block
 
 RIDGE = 1e-3  # of the mean of A's diagonal
+SMALLEST = 1e-30
 
 
 def repair(
@@ -28,31 +29,36 @@ def repair(
     blocks: Sequence[Block],
     kept: Sequence[Array],
     moments: Sequence[Sequence[Tensor]],
-    ridge: float = RIDGE,
 ) -> None:
     """Change the maps of blocks that will lose units, which must not be cut yet."""
     for bare, of_bare in zip(bare_models(model), moments, strict=True):
         for block, mask, moment in zip(blocks, kept, of_bare, strict=True):
             if not mask.all():
                 stays = torch.as_tensor(block.inputs(mask), device=moment.device)
-                _repair_map(bare.get_submodule(block.output), stays, moment, ridge)
+                repair_map(bare.get_submodule(block.output), stays, moment)
 
 
 @torch.no_grad()
-def _repair_map(output: nn.Module, stays: Tensor, moment: Tensor, ridge: float) -> None:
+def repair_map(output: nn.Module, stays: Tensor, moment: Tensor) -> None:
+    """Fit a linear map that keeps only some of its inputs to its old output."""
     weight = output.get_parameter("weight")
     matrix = (weight.T if is_transposed(output) else weight).double()
     bias = getattr(output, "bias", None)
     speaks = torch.cat([stays, stays.new_tensor([bias is not None])])
     goes = torch.cat([~stays, stays.new_zeros(1)])
-    moment = moment.double()
-    here = moment[speaks][:, speaks]
-    here.diagonal().add_(ridge * float(moment.diagonal()[:-1].mean()))
-    share = torch.linalg.solve(here, moment[speaks][:, goes]).T  # (gone, what speaks for it)
-    added = matrix[:, ~stays] @ share
+    steady = with_ridge(moment)
+    share = torch.linalg.solve(steady[speaks][:, speaks], steady[speaks][:, goes]).T
+    added = matrix[:, ~stays] @ share  # (output, what speaks for those that go)
     matrix = matrix.clone()
     matrix[:, stays] += added[:, : int(stays.sum())]
     matrix[:, ~stays] = 0.0
     weight.copy_(matrix.T if is_transposed(output) else matrix)
     if bias is not None:
         bias += added[:, -1].to(bias.dtype)
+
+
+def with_ridge(moment: Tensor) -> Tensor:
+    """Moments that can be inverted, also those of a block that no token of any task needs."""
+    found = moment.double().clone()
+    found.diagonal().add_(RIDGE * float(found.diagonal()[:-1].mean()) + SMALLEST)
+    return found

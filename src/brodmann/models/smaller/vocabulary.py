@@ -52,7 +52,7 @@ def cut_vocabulary(model: Any, kept: Array, texts: Collection[str]) -> None:
     """Keep only these pieces of a multi-task model; `texts` must be read as they were before."""
     old = model.tokenizer
     place = {int(number): new for new, number in enumerate(kept)}
-    new = _cut_tokenizer(old, place)
+    new = cut_tokenizer(old, place)
     for text in texts:
         before, after = (t(text, add_special_tokens=True)["input_ids"] for t in (old, new))
         if [place.get(one) for one in before] != after:
@@ -115,7 +115,7 @@ def _pieces(model: Mapping[str, Any]) -> dict[str, int]:
     return dict(model["vocab"])
 
 
-def _cut_tokenizer(tokenizer: Any, place: Mapping[int, int]) -> Any:
+def cut_tokenizer(tokenizer: Any, place: Mapping[int, int]) -> Any:
     """The same tokenizer with the pieces of `place` alone, under their new numbers."""
     description = _description(tokenizer)
     model = description["model"]
