@@ -66,7 +66,7 @@ def measure_block_times(
     small = copy.deepcopy(model).eval()
     read = reading(small, texts, tokens)
     whole = _milliseconds(small, read)
-    levels = {whole_kind: _levels(whole_kind) for whole_kind in dict.fromkeys(map(_shape, blocks))}
+    levels = {shape: _levels(shape) for shape in dict.fromkeys(map(_shape, blocks))}
     found: dict[Any, Array] = {}
     before = whole
     for shape, kept in levels.items():
@@ -84,6 +84,19 @@ def measure_block_times(
         tuple(levels[_shape(block)] for block in blocks),
         tuple(found[_shape(block)] for block in blocks),
     )
+
+
+def times_after(times: BlockTimes, before: Sequence[Block], now: Sequence[Block]) -> BlockTimes:
+    """The times of a model that was cut to measured sizes, without measuring again."""
+    place = {block.output: number for number, block in enumerate(before)}
+    options, left = [], []
+    for block in now:
+        number = place[block.output]
+        smaller = times.options[number] <= block.units
+        options.append(times.options[number][smaller])
+        left.append(times.times[number][smaller])
+    whole = times.rest + sum(float(of_block[0]) for of_block in left)
+    return BlockTimes(whole, times.rest, tuple(options), tuple(left))
 
 
 def _shape(block: Block) -> tuple[str, int, int]:
@@ -125,17 +138,22 @@ def _timed(model: Any, read: Callable[[], object]) -> float:
     clock = time.process_time if model.device.type == "cpu" else time.perf_counter
     start = clock()
     read()
+    wait_for(model.device)
     return clock() - start
 
 
 def speed_ratio(whole: nn.Module, small: nn.Module, texts: int, tokens: int) -> float:
-    """How many times faster a small model's encoder reads, both measured in turn."""
+    """How many times faster a small model's encoder reads random texts of this length."""
+    models = (whole.eval(), small.eval())
+    return ratio_in_turn(models, [reading(model, texts, tokens) for model in models])
+
+
+def ratio_in_turn(models: Sequence[Any], reads: Sequence[Callable[[], object]]) -> float:
+    """The median time of the first model's pass over that of the second, taken in turn."""
     clocks: list[list[float]] = [[], []]
-    models: list[Any] = [whole.eval(), small.eval()]
-    readers = [reading(model, texts, tokens) for model in models]
     with torch.inference_mode():
         for turn in range(TURNS + 1):
-            for model, clock, read in zip(models, clocks, readers, strict=True):
+            for model, clock, read in zip(models, clocks, reads, strict=True):
                 seconds = _timed(model, read)
                 if turn:  # the first turn warms up
                     clock.append(seconds)
@@ -154,6 +172,5 @@ def reading(model: Any, texts: int, tokens: int) -> Callable[[], object]:
 
     def read() -> None:
         model.states(dict(inputs), [part])
-        wait_for(bare.device)
 
     return read

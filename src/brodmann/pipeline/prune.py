@@ -1,8 +1,7 @@
 """Remove heads of a trained run → a smaller model, with what that costs and gains."""
 
-import time
+from functools import partial
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from brodmann.config import Config
@@ -16,7 +15,6 @@ from brodmann.results import Head, HeadScores, share_of
 from brodmann.training.events import Event, Report
 
 ORDERS = ("least", "top", "random")
-ROUNDS = 5  # of timing, alternating between the two models
 
 
 def prune(
@@ -96,7 +94,7 @@ def beside(
     before, after = (task_scores(model, tasks, config) for model in (full, small))
     facts = {
         "parameters": [model.parameter_counts()["total"] for model in (full, small)],
-        "speed": speed_ratio(full, small, tasks),
+        "speed": speed_on_texts(full, small, tasks),
         "scores": {
             name: {
                 "metric": before[name]["metric"],
@@ -156,26 +154,17 @@ def task_scores(model: Any, tasks: list[Task], config: Config) -> dict[str, Any]
     }
 
 
-def speed_ratio(full: Any, small: Any, tasks: list[Task], *, rows: int = 32) -> float:
+def speed_on_texts(full: Any, small: Any, tasks: list[Task], *, rows: int = 32) -> float:
     """How many times faster the small model reads the same batch of validation texts."""
     import numpy as np
-    import torch
 
     from brodmann.data.batches import make_batch
-    from brodmann.models.backbone.devices import wait_for
+    from brodmann.measuring.block_times import ratio_in_turn
 
     task = max(tasks, key=lambda t: len(t.splits["validation"]))
     encoded = full.encode(task.spec, task.splits["validation"])
     items = np.argsort(-encoded.lengths(), kind="stable")[:rows]
     pad_id = int(full.tokenizer.pad_token_id)
     batch = make_batch([(task.name, encoded, items)], pad_id=pad_id).to(full.device)
-    clocks: dict[bool, list[float]] = {True: [], False: []}
-    with torch.inference_mode():
-        for number in range(ROUNDS + 1):
-            for is_full, model in ((True, full.eval()), (False, small.eval())):
-                began = time.perf_counter()
-                model(batch)
-                wait_for(full.device)
-                if number:  # the first round warms up
-                    clocks[is_full].append(time.perf_counter() - began)
-    return median(clocks[True]) / median(clocks[False])
+    models = (full.eval(), small.eval())
+    return ratio_in_turn(models, [partial(model, batch) for model in models])
