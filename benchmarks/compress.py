@@ -39,10 +39,10 @@ from brodmann.config import load_config
 from brodmann.measuring.block_times import speed_ratio
 from brodmann.measuring.points_lost import points_lost
 from brodmann.models.backbone.anatomy import bare_models
-from brodmann.models.smaller.elimination import Path as Emptying
+from brodmann.models.smaller.elimination import Emptying
 from brodmann.models.smaller.units import cut
 from brodmann.pipeline.smaller.bisection import RUNG
-from brodmann.pipeline.smaller.candidates import Means, judge, studied
+from brodmann.pipeline.smaller.candidates import Conditions, make_judge, survey
 from brodmann.pipeline.train import tasks_of
 from brodmann.training.events import silent
 from brodmann.training.methods.distillation import RECOVERY, Distillation
@@ -151,10 +151,10 @@ class Subject:
         self.model = bm.Run(run).load_model()
         self.tasks = tasks_of(*load_config(run, None))
         self.names = [task.name for task in self.tasks]
-        means = Means(silent, 64, "auto", 0, None)
-        self.known = studied(self.model, self.tasks, means)
+        conditions = Conditions(silent, 64, "auto", 0, None)
+        self.known = survey(self.model, self.tasks, conditions)
         test = {task.name: task.splits["test"] for task in self.tasks}
-        self.judge = judge(self.model, self.tasks, test, means)
+        self.judge = make_judge(self.model, self.tasks, test, conditions)
 
     def measured(self, small: Any) -> dict[str, Any]:
         if isinstance(small, dict):  # a package: its own outcomes and speeds
@@ -176,7 +176,7 @@ class Subject:
         """Sizes for this speed by the measured times."""
         matters = np.ones(len(self.names)) if only is None else np.eye(len(self.names))[only]
         known = self.known if paths is None else replace(self.known, paths=paths)
-        found = known.chosen("latency", 1.0 / speed, matters)
+        found = known.choose("latency", 1.0 / speed, matters)
         assert found is not None
         return found
 
@@ -192,7 +192,7 @@ SPEEDS = (1.5, 1.8, 2.2, 2.7)
 
 def ours(subject: Subject) -> Ways:
     for speed in SPEEDS:
-        yield f"{speed}", lambda speed=speed: subject.known.made(subject.sized(speed))
+        yield f"{speed}", lambda speed=speed: subject.known.make(subject.sized(speed))
 
 
 def elimination(subject: Subject) -> Ways:
@@ -322,7 +322,7 @@ def recovered(subject: Subject) -> Ways:
     for speed in (2.2, 2.7, 3.3):
         yield (
             f"{speed}",
-            lambda speed=speed: taught(subject, subject.known.made(subject.sized(speed)), 1),
+            lambda speed=speed: taught(subject, subject.known.make(subject.sized(speed)), 1),
         )
 
 
@@ -349,7 +349,7 @@ def taught(subject: Subject, student: Any, epochs: int, layers: bool = True) -> 
 
 def int8(subject: Subject) -> Ways:
     yield "whole", lambda: packed(subject, subject.model)
-    yield "ours at 1.8", lambda: packed(subject, subject.known.made(subject.sized(1.8)))
+    yield "ours at 1.8", lambda: packed(subject, subject.known.make(subject.sized(1.8)))
 
 
 def packed(subject: Subject, model: Any) -> dict[str, Any]:
@@ -392,10 +392,10 @@ def promise(subject: Subject) -> dict[str, Any]:
         task.name: [*task.splits["validation"][:POOL], *task.splits["test"][:POOL]]
         for task in subject.tasks
     }
-    whole = judge(subject.model, subject.tasks, rows, subject.judge.means)
+    whole = make_judge(subject.model, subject.tasks, rows, subject.judge.conditions)
     after = {}
     for rung in RUNGS:
-        after[rung] = whole.outcomes(subject.known.made(subject.sized(RUNG**rung)))
+        after[rung] = whole.outcomes(subject.known.make(subject.sized(RUNG**rung)))
         print(rung, flush=True)
     found: dict[str, Any] = {"run": subject.run.name, "rows": 2 * POOL, "rungs": list(RUNGS)}
     for lose in (1.0, 2.0, 3.0):

@@ -1,7 +1,7 @@
 """Make the fastest model in which no task loses more than what is allowed → `compressed/`.
 
-`compression.json` holds what was promised and measured. Trials are kept in
-`compression-trials.jsonl` until the model is written, so that an interrupted search goes on.
+`compression.json` holds what was promised and measured. Trials and the steps of a recovery are kept
+in `compression/` until the model is written, so that an interrupted search goes on.
 """
 
 import shutil
@@ -16,11 +16,11 @@ from brodmann.files import write_json
 from brodmann.pipeline.run import one_process
 from brodmann.pipeline.run_folder import opened, trained
 from brodmann.pipeline.smaller.bisection import Search, Trial
-from brodmann.pipeline.smaller.candidates import Means, judge, studied
+from brodmann.pipeline.smaller.candidates import Conditions, make_judge, survey
 from brodmann.pipeline.smaller.facts_of_search import facts_of, left_units, measured
-from brodmann.pipeline.smaller.kept_trials import TRIALS, Stored, told
+from brodmann.pipeline.smaller.kept_trials import Stored, remembering
 from brodmann.pipeline.smaller.promise import confirm, held_out
-from brodmann.pipeline.smaller.recovery import STEPS, recover
+from brodmann.pipeline.smaller.recovery import recover
 from brodmann.pipeline.smaller.unused_vocabulary import cut_unused
 from brodmann.pipeline.train import tasks_of
 from brodmann.training.events import Report
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from brodmann.models.multitask import MultiTaskModel
 
 FILE = "compression.json"
+WORK = "compression"  # folder of what an interrupted search needs
 Wishes = Mapping[str, Any]  # what `checked_wishes` returns
 
 
@@ -74,13 +75,13 @@ def compress(
         target = checked_target(to or folder / "compressed")
         model = MultiTaskModel.from_pretrained(folder / "model", device=config.device)
         batch, precision = training.evaluation_batch_size, training.precision
-        means = Means(report, batch, precision, config.seed, folder)
-        found = _written(model, kept, wishes, means, target, config.calibrate.model_dump())
+        conditions = Conditions(report, batch, precision, config.seed, folder / WORK)
+        found = _compress_and_write(
+            model, kept, wishes, conditions, target, config.calibrate.model_dump()
+        )
         write_json(folder / FILE, found)
         if "folder" in found:
-            (folder / TRIALS).unlink(missing_ok=True)
-            for step in folder.glob(f"{STEPS}*"):
-                shutil.rmtree(step)
+            shutil.rmtree(folder / WORK)
     return found
 
 
@@ -102,8 +103,8 @@ def compress_in_memory(
         raise InputError(
             f"tasks: the model's task '{min(missing)}' is missing: pass it, or drop it"
         )
-    means = Means(report, EVALUATION_BATCH, "auto", seed, None)
-    return _written(model, kept, wishes, means, target, {})
+    conditions = Conditions(report, EVALUATION_BATCH, "auto", seed, None)
+    return _compress_and_write(model, kept, wishes, conditions, target, {})
 
 
 def kept_tasks(tasks: Sequence[Task], drop: Sequence[str]) -> list[Task]:
@@ -116,63 +117,67 @@ def kept_tasks(tasks: Sequence[Task], drop: Sequence[str]) -> list[Task]:
     return [task for task in tasks if task.name not in drop]
 
 
-def _written(
+def _compress_and_write(
     model: "MultiTaskModel",
     tasks: Sequence[Task],
     wishes: Wishes,
-    means: Means,
+    conditions: Conditions,
     target: Path,
     calibration: Mapping[str, Any],
 ) -> dict[str, Any]:
     from brodmann.measuring.fitting_rules import fit_rules
 
-    small, found = compressed(model, tasks, wishes, means)
+    small, found = search_and_confirm(model, tasks, wishes, conditions)
     if small is not None:
         if model.rules:  # those of the whole model ended with the cut
-            means.say("calibrating the smaller model")
-            fit_rules(small, list(tasks), **calibration, **means.options)
+            conditions.say("calibrating the smaller model")
+            fit_rules(small, list(tasks), **calibration, **conditions.options)
         scores = {task: {e["metric"]: e["after"]} for task, e in found["confirmed"].items()}
         small.save_pretrained(target, scores=scores)
         found["folder"] = str(target)
     place = "no model was written" if small is None else f"model: {target}"
-    means.report("compressed", {"result": found, "place": place})
+    conditions.report("compressed", {"result": found, "place": place})
     return found
 
 
-def compressed(
-    model: "MultiTaskModel", tasks: Sequence[Task], wishes: Wishes, means: Means
+def search_and_confirm(
+    model: "MultiTaskModel", tasks: Sequence[Task], wishes: Wishes, conditions: Conditions
 ) -> tuple["MultiTaskModel | None", dict[str, Any]]:
     """The smaller model and what was found; no model if nothing is within what is allowed."""
     from brodmann.models.derived import without_tasks
     from brodmann.models.saving import weights_digest
 
-    searched, confirming = held_out(tasks, means.seed)
+    searched, confirming = held_out(tasks, conditions.seed)
     if dropped := set(model.specs) - {task.name for task in tasks}:
         model = without_tasks(model, dropped)
     whole = model.merged()
-    large, vocabulary = cut_unused(whole, tasks, wishes["vocabulary"])
-    counter = means.reading("scoring the whole model", sum(map(len, searched.values())))
-    ours = judge(large, tasks, searched, means, counter)
-    stored = Stored(means.folder, [dict(wishes), means.seed, weights_digest(large.state_dict())])
-    known = studied(large, tasks, means, stored.times)
+    large, vocabulary = cut_unused(whole, tasks, searched, wishes["vocabulary"])
+    ours = make_judge(large, tasks, searched, conditions)
+    identity = [dict(wishes), conditions.seed, conditions.precision]
+    stored = Stored(conditions.folder, [*identity, weights_digest(large.state_dict())])
+    known = survey(large, tasks, conditions, stored.times)
     stored.keep_times(known.times)
     unit = "latency" if wishes["size"] is None else "size"
-    search = Search(known, ours, unit, wishes["lose"], told(stored, means))
-    best = _searched(search, wishes, whole.parameter_counts()["total"])
+    search = Search(known, ours, unit, wishes["lose"], remembering(stored, conditions, unit))
+    best = find_best(search, wishes, whole.parameter_counts()["total"])
     held = best if best is not None and best.holds else None
-    small = None if held is None else known.made(held.choice)
+    small = None if held is None else known.make(held.choice)
     found: dict[str, Any] = {"wishes": dict(wishes), "vocabulary": vocabulary}
     if wishes["recover"]:
-        small, found["recovered"] = recover(small, search, held, wishes, means)
+        small, found["recovered"] = recover(
+            small, search, held, wishes, conditions, stored.identity
+        )
     found |= facts_of(search, held)
     if small is None:
         return None, found | {"verdict": "nothing holds"}
     found |= measured(whole, small) | {"left": left_units(small, known)}
-    means.say("confirming on examples that the search never saw")
-    return small, found | confirm(whole, small, tasks, confirming, wishes["lose"], means)
+    conditions.say("confirming on examples that the search never saw")
+    final = make_judge(whole, tasks, confirming, conditions)
+    after = final.outcomes(small, final.counter("scoring"), anew=vocabulary is not None)
+    return small, found | confirm(final.losses(after), tasks, wishes["lose"])
 
 
-def _searched(search: Search, wishes: Wishes, parameters: int) -> Trial | None:
+def find_best(search: Search, wishes: Wishes, parameters: int) -> Trial | None:
     """The fastest that holds or, if a share is asked for, the last try at it."""
     target = wishes["latency"] or wishes["size"]
     if target is None:

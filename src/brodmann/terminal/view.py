@@ -94,6 +94,7 @@ class RunView:
         self.shown: dict[Event, Callable[[Facts], None]] = {
             "stage": self._stage,
             "note": self._note,
+            "trial": lambda facts: self._line(facts["text"]),
             "encode": self._encode,
             "start": self._start,
             "resume": self._resume,

@@ -33,6 +33,7 @@ Event = Literal[
     "pruning curve",  # result, file
     "dissociation",  # result, file
     "pruned",  # scores, removed, of, parameters, speed, folder
+    "trial",  # text: a candidate for a smaller model, and what it loses
     "compressed",  # result, place
     "distilled",  # scores, parameters, speed, folder
     "zero-shot",  # result

@@ -2,7 +2,7 @@
 
 A share of the whole model's time is *held* if every task's upper bound of points lost, on the
 examples searched on, is within the allowance. Shares are tried by bisection on a ladder; each trial
-moves the weights of the tasks towards those with the highest bounds. That every task holds at once
+moves the weights of the tasks towards those that lose most. That every task holds at once
 needs no correction for their number: if one task did lose more, its own bound alone would have to
 be wrong (intersection-union test). That several shares are tried does: so the bound is confirmed
 afterwards on examples that the search never saw.
@@ -19,13 +19,14 @@ from brodmann.analysis.mask_search import Choice
 from brodmann.analysis.statistics import LEVEL, unseen_share
 from brodmann.files import Array
 from brodmann.measuring.points_lost import Loss
-from brodmann.pipeline.smaller.candidates import Judge, Studied
+from brodmann.pipeline.smaller.candidates import Judge, Survey
 
 RUNG = 1.1  # ratio of neighbouring speeds on the ladder
 FIRST = 6  # rung of the first trial: 1.77 times the speed
 NEXT = 4  # rungs above a trial that holds, until one does not
 TRIES = 3  # of one given share, with other weights of the tasks
 MOVES = (0.5, 2.0)  # least and most by which a trial changes a task's weight
+LEAST = 0.1  # points: tasks that lose less are alike
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ Remember = Callable[[str, Callable[[], Trial]], Trial]
 class Search:
     """What is allowed, and the trials so far."""
 
-    known: Studied
+    known: Survey
     judge: Judge
     unit: str  # "latency" or "size"
     lose: float
@@ -97,15 +98,15 @@ class Search:
 
     def attempt(self, share: float, factors: Array, without: str | None) -> Trial | None:
         """Make and judge one candidate; `factors` move for the next one. None: impossible."""
-        choice = self.known.chosen(self.unit, share, factors)
+        choice = self.known.choose(self.unit, share, factors)
         if choice is None:
             return None
         told = [float(f"{factor:.6g}") for factor in factors]
         key = repr((self.unit, round(share, 6), told, without))
 
         def make() -> Trial:
-            small = self.known.made(choice)
-            losses = self.judge.losses(self.judge.outcomes(small))
+            small = self.known.make(choice)
+            losses = self.judge.losses(self.judge.outcomes(small, self.judge.counter("trying")))
             units = [
                 int(sizes[place])
                 for sizes, place in zip(self.known.times.options, choice.places, strict=True)
@@ -117,17 +118,15 @@ class Search:
         trial = self.remember(key, make)
         if trial not in self.trials:
             self.trials.append(trial)
-        bounds = np.array([max(trial.losses[task.name].bound, 0.1) for task in self.judge.tasks])
-        counted = factors > 0
-        typical = float(np.exp(np.log(bounds[counted]).mean()))
-        factors[counted] *= np.clip(np.sqrt(bounds[counted] / typical), *MOVES)
+        lost = np.array([judged(trial.losses[task.name], self.lose) for task in self.judge.tasks])
+        counted, lost = factors > 0, np.maximum(lost, LEAST)
+        typical = float(np.exp(np.log(lost[counted]).mean()))
+        factors[counted] *= np.clip(np.sqrt(lost[counted] / typical), *MOVES)
         return trial
 
     def holds(self, losses: Mapping[str, Loss], without: str | None = None) -> bool:
         return all(
-            (loss.bound if provable(loss, self.lose) else loss.points) <= self.lose
-            for task, loss in losses.items()
-            if task != without
+            judged(loss, self.lose) <= self.lose for task, loss in losses.items() if task != without
         )
 
     def _factors(self, without: str | None) -> Array:
@@ -139,10 +138,15 @@ def provable(loss: Loss, lose: float) -> bool:
     return 100 * unseen_share(loss.examples, 2 * LEVEL - 1) <= lose
 
 
+def judged(loss: Loss, lose: float) -> float:
+    """The points that must not exceed `lose`: the bound, if so many examples can show it at all."""
+    return loss.bound if provable(loss, lose) else loss.points
+
+
 def blocker(trials: Sequence[Trial], lose: float) -> str | None:
     """The task that exceeds what is allowed most in the slowest model that does not hold."""
     failed = [trial for trial in trials if not trial.holds and trial.without is None]
     if not failed:
         return None
     nearest = max(failed, key=lambda trial: trial.share)
-    return max(nearest.losses, key=lambda task: nearest.losses[task].bound - lose)
+    return max(nearest.losses, key=lambda task: judged(nearest.losses[task], lose))

@@ -20,7 +20,7 @@ from brodmann.training.events import Report
 
 if TYPE_CHECKING:
     from brodmann.models.multitask import MultiTaskModel
-    from brodmann.models.smaller.elimination import Path as Emptying
+    from brodmann.models.smaller.elimination import Emptying
     from brodmann.models.smaller.sensitivity import Sensitivity
     from brodmann.models.smaller.units import Block
 
@@ -30,14 +30,14 @@ Progress = Callable[[int], None]
 
 
 @dataclass(frozen=True)
-class Means:
-    """With what a compression measures and stores."""
+class Conditions:
+    """How a compression measures, where it stores what it needs again, and whom it tells."""
 
     report: Report
     batch_size: int
     precision: str
     seed: int
-    folder: Path | None  # for what an interrupted search needs
+    folder: Path | None  # of what an interrupted search needs; None: nothing is stored
 
     @property
     def options(self) -> dict[str, Any]:
@@ -53,7 +53,7 @@ class Means:
 
 
 @dataclass
-class Studied:
+class Survey:
     """All that is known of a model before anything is cut."""
 
     model: "MultiTaskModel"
@@ -72,7 +72,7 @@ class Studied:
         costs = [one * sizes for one, sizes in zip(each, self.times.options, strict=True)]
         return costs, self.parameters - sum(float(of_block[0]) for of_block in costs)
 
-    def chosen(self, unit: str, share: float, matters: Array) -> Choice | None:
+    def choose(self, unit: str, share: float, matters: Array) -> Choice | None:
         """The sizes with which a model takes this share of its time or parameters."""
         costs, rest = self.costs(unit)
         whole = sum(float(of_block[0]) for of_block in costs) + rest
@@ -84,7 +84,7 @@ class Studied:
         left = sum(float(of[at]) for of, at in zip(self.times.times, choice.places, strict=True))
         return (left + self.times.rest) / self.times.whole
 
-    def made(self, choice: Choice) -> "MultiTaskModel":
+    def make(self, choice: Choice) -> "MultiTaskModel":
         """The smaller model: repaired, and cut."""
         from brodmann.models.smaller.elimination import weighted_moments
         from brodmann.models.smaller.repair import repair
@@ -120,9 +120,12 @@ def weights_of(model: Any, block: "Block") -> float:
     return total / block.units
 
 
-def studied(
-    model: "MultiTaskModel", tasks: Sequence[Task], means: Means, times: BlockTimes | None = None
-) -> Studied:
+def survey(
+    model: "MultiTaskModel",
+    tasks: Sequence[Task],
+    conditions: Conditions,
+    times: BlockTimes | None = None,
+) -> Survey:
     """Measure a model: sensitivity of its units on training examples, and times of its blocks."""
     from brodmann.models.heads.probes import example_probes
     from brodmann.models.smaller.elimination import eliminate, weighted_moments
@@ -134,24 +137,26 @@ def studied(
         kind = model.config.model_type
         raise InputError(f"{kind}: has neither heads nor neurons that could be cut")
     if times is None:
-        means.say("timing blocks of every size")
+        conditions.say("timing blocks of every size")
         times = measure_block_times(model, blocks, tokens=TOKENS)
     probes = {
-        task.name: example_probes(model, task, "train", EXAMPLES, means.seed, **means.options)
+        task.name: example_probes(
+            model, task, "train", EXAMPLES, conditions.seed, **conditions.options
+        )
         for task in tasks
     }
     read = sum(min(EXAMPLES, len(task.splits["train"])) for task in tasks)
-    counter = means.reading("measuring what units do", read)
+    counter = conditions.reading("measuring what units do", read)
     found = measure_sensitivity(model, blocks, probes, counter)
     matters = np.array([1.0 / of_task for of_task in _weights(found)])
     moments = weighted_moments(found, matters)
-    means.say("finding what each block can spare")
+    conditions.say("finding what each block can spare")
     paths = [
         eliminate(model, blocks, number, sizes, found, moments)
         for number, sizes in enumerate(times.options)
     ]
     counts = model.parameter_counts()["total"]
-    return Studied(model, blocks, found, paths, times, counts, matters)
+    return Survey(model, blocks, found, paths, times, counts, matters)
 
 
 def _weights(sensitivity: "Sensitivity") -> list[float]:
@@ -170,12 +175,16 @@ class Judge:
     examples: Mapping[str, Sequence[Example]]
     encoded: dict[str, Encoded]
     before: dict[str, Array]  # outcomes
-    means: Means
+    conditions: Conditions
+
+    def counter(self, what: str) -> Progress:
+        """A bar over all examples."""
+        return self.conditions.reading(what, sum(map(len, self.examples.values())))
 
     def outcomes(
         self, model: "MultiTaskModel", progress: Progress | None = None, *, anew: bool = False
     ) -> dict[str, Array]:
-        """What a model's answers contribute to each task's score; `anew`: it reads other ids."""
+        """What a model's answers contribute to each score; `anew`: it has another vocabulary."""
         from brodmann.models.evaluation import evaluate_task
 
         found = {}
@@ -187,7 +196,7 @@ class Judge:
                 task.name,
                 encoded,
                 examples,
-                **self.means.options,
+                **self.conditions.options,
                 progress=progress,
             ).predictions
             found[task.name] = metric_of(task.spec).outcomes(answers, examples, task.spec)
@@ -200,15 +209,14 @@ class Judge:
         }
 
 
-def judge(
+def make_judge(
     model: "MultiTaskModel",
     tasks: Sequence[Task],
     examples: Mapping[str, Sequence[Example]],
-    means: Means,
-    progress: Progress | None = None,
+    conditions: Conditions,
 ) -> Judge:
     """Let the large model answer these examples, for comparisons with smaller ones."""
     encoded = {task.name: model.encode(task.spec, examples[task.name]) for task in tasks}
-    found = Judge(tasks, examples, encoded, {}, means)
-    found.before = found.outcomes(model, progress)
+    found = Judge(tasks, examples, encoded, {}, conditions)
+    found.before = found.outcomes(model, found.counter("scoring the whole model"))
     return found

@@ -8,21 +8,22 @@ import numpy as np
 
 from brodmann.measuring.points_lost import Loss
 from brodmann.pipeline.smaller.bisection import Search, Trial, blocker, provable
-from brodmann.pipeline.smaller.candidates import TOKENS, Studied
+from brodmann.pipeline.smaller.candidates import TOKENS, Survey
 
 if TYPE_CHECKING:
     from brodmann.models.multitask import MultiTaskModel
 
 SHAPES = ((1, TOKENS), (32, TOKENS))  # texts and tokens of the reported speeds
-TOP_HEADS = 5  # of a blocking task, by importance
 
 
 def facts_of(search: Search, held: Trial | None) -> dict[str, Any]:
-    """Trials, blocks, tasks that cannot be proved, and the task that blocks."""
+    """The task that blocks and how far the others get without it; trials, blocks, few examples."""
     known, blocking = search.known, blocker(search.trials, search.lose)
     found: dict[str, Any] = {"blocking": None}
-    if blocking is not None:  # it may try more
-        found["blocking"] = blocking_task(search, blocking, held)
+    if blocking is not None:
+        found["blocking"] = blocking_task(search, blocking)
+        if len(search.judge.tasks) > 1:
+            search.fastest(without=blocking, slower=held)
     found["trials"] = [trial_document(known, trial) for trial in search.trials]
     found["blocks"] = [
         {"kind": block.kind, "layer": block.layer, "units": block.units, "width": block.width}
@@ -39,43 +40,33 @@ def measured(whole: Any, small: Any) -> dict[str, Any]:
 
     return {
         "speed": {
-            f"{texts} x {tokens}": speed_ratio(whole, small, texts, tokens)
+            f"{texts} × {tokens}": speed_ratio(whole, small, texts, tokens)
             for texts, tokens in SHAPES
         },
         "parameters": [model.parameter_counts()["total"] for model in (whole, small)],
     }
 
 
-def blocking_task(search: Search, task: str, held: Trial | None) -> dict[str, Any]:
-    """What the task that blocks needs, and how far the others get without it."""
-    known, place = search.known, [one.name for one in search.judge.tasks].index(task)
-    gradients = np.abs(search.known.sensitivity.gradients[task]).mean(axis=0)
+def blocking_task(search: Search, task: str) -> dict[str, Any]:
+    """How much the task needs each head (its importance), and the neurons of each layer."""
+    known = search.known
+    gradients = np.abs(known.sensitivity.gradients[task]).mean(axis=0)
     starts = np.cumsum([0, *[block.units for block in known.blocks]])
-    heads: list[tuple[float, int, list[int]]] = []
-    neurons: dict[int, float] = {}
+    heads: list[tuple[int, int, float]] = []
+    neurons: dict[str, float] = {}
     for block, start in zip(known.blocks, starts, strict=False):
         values = gradients[start : start + block.units]
         for unit, several in enumerate(block.heads):
-            heads.append((float(values[unit]), block.layer, list(several)))
+            heads += [(block.layer, head, float(values[unit])) for head in several]
         if not block.heads:
-            neurons[block.layer] = float(values.sum())
-    heads.sort(key=lambda entry: -entry[0])
+            neurons[str(block.layer)] = float(values.sum())
+    heads.sort(key=lambda entry: -entry[2])
     total = sum(neurons.values()) or 1.0
-    found: dict[str, Any] = {
-        "task": task,
-        "heads": [[layer, head] for _, layer, several in heads[:TOP_HEADS] for head in several],
-        "neurons": {str(layer): value / total for layer, value in sorted(neurons.items())},
-        "lost_by_block": [
-            float(path.losses[place, -1] * known.matters[place]) for path in known.paths
-        ],
-    }
-    if len(search.judge.tasks) > 1:
-        further = search.fastest(without=task, slower=held)
-        found["without"] = None if further is None else further.share
-    return found
+    shares = {layer: value / total for layer, value in neurons.items()}
+    return {"task": task, "heads": heads, "neurons": shares}
 
 
-def trial_document(known: Studied, trial: Trial) -> dict[str, Any]:
+def trial_document(known: Survey, trial: Trial) -> dict[str, Any]:
     return {
         "share": trial.share,
         "speed": 1.0 / known.predicted(trial.choice),
@@ -90,7 +81,7 @@ def documents(losses: Mapping[str, Loss]) -> dict[str, Any]:
     return {task: asdict(loss) for task, loss in losses.items()}
 
 
-def left_units(small: "MultiTaskModel", known: Studied) -> list[int]:
+def left_units(small: "MultiTaskModel", known: Survey) -> list[int]:
     """Units left in each block of the written model."""
     from brodmann.models.backbone.anatomy import bare_models, kept_heads
     from brodmann.models.backbone.feed_forward import neurons_left

@@ -6,26 +6,25 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from brodmann.files import digest, write_text
+from brodmann.files import append_lines, digest, read_lines
 from brodmann.measuring.block_times import BlockTimes, as_document, times_of
 from brodmann.pipeline.smaller.bisection import Trial, trial_of
-from brodmann.pipeline.smaller.candidates import Means
+from brodmann.pipeline.smaller.candidates import Conditions
 
-TRIALS = "compression-trials.jsonl"
+FILE = "trials.jsonl"
 
 
 class Stored:
     """Trials of an unfinished search with the same wishes and weights."""
 
     def __init__(self, folder: Path | None, identity: Any) -> None:
-        self.file = None if folder is None else folder / TRIALS
+        self.file = None if folder is None else folder / FILE
         self.identity = digest(json.dumps(identity, sort_keys=True).encode())
         self.times: BlockTimes | None = None
         self.lines: list[dict[str, Any]] = []
-        if self.file is not None and self.file.is_file():
-            lines = self.file.read_text(encoding="utf-8").splitlines()
-            found = [json.loads(line) for line in lines if line.endswith("}")]
-            self.lines = [line for line in found if line["search"] == self.identity]
+        if self.file is not None:
+            found = read_lines(self.file)
+            self.lines = [line for line in found if line.get("search") == self.identity]
         for line in self.lines:
             if "times" in line:
                 self.times = times_of(line["times"])
@@ -44,22 +43,28 @@ class Stored:
         return trial
 
     def _append(self, line: dict[str, Any]) -> None:
-        self.lines.append(json.loads(json.dumps({"search": self.identity} | line)))
+        self.lines.append({"search": self.identity} | line)
         if self.file is not None:
-            write_text(self.file, "".join(json.dumps(one) + "\n" for one in self.lines))
+            self.file.parent.mkdir(parents=True, exist_ok=True)
+            append_lines(self.file, self.lines[-1:])
 
 
-def told(stored: Stored, means: Means) -> Callable[[str, Callable[[], Trial]], Trial]:
-    """Tell of every trial."""
+def remembering(
+    stored: Stored, conditions: Conditions, unit: str
+) -> Callable[[str, Callable[[], Trial]], Trial]:
+    """Look a trial up or make it, and tell of it."""
+
+    unit = {"latency": "time", "size": "parameters"}[unit]
 
     def remember(key: str, make: Callable[[], Trial]) -> Trial:
         trial = stored(key, make)
         name = max(trial.losses, key=lambda task: trial.losses[task].bound)
         worst, holds = trial.losses[name], "holds" if trial.holds else "does not hold"
-        means.say(
-            f"at {100 * trial.share:.0f} % of the cost: {holds}, worst {name} loses "
-            f"{worst.points:.1f}, at most {worst.bound:.1f}"
+        text = (
+            f"{100 * trial.share:.0f} % of the {unit}: {holds}; {name} loses most, "
+            f"{worst.points:.1f} points, at most {worst.bound:.1f}"
         )
+        conditions.report("trial", {"text": text})
         return trial
 
     return remember

@@ -2,16 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from brodmann.data.tasks import Example, Task
 from brodmann.errors import InputError
-from brodmann.pipeline.smaller.candidates import Means, judge
-
-if TYPE_CHECKING:
-    from brodmann.models.multitask import MultiTaskModel
+from brodmann.measuring.points_lost import Loss
 
 
 def held_out(
@@ -33,17 +30,8 @@ def held_out(
     return searched, confirming
 
 
-def confirm(
-    whole: "MultiTaskModel",
-    small: "MultiTaskModel",
-    tasks: Sequence[Task],
-    examples: Mapping[str, Sequence[Example]],
-    lose: float,
-    means: Means,
-) -> dict[str, Any]:
-    """Points lost on examples that no choice was made on, and what that says of the promise."""
-    final = judge(whole, tasks, examples, means)
-    losses = final.losses(final.outcomes(small, anew=small.tokenizer is not whole.tokenizer))
+def confirm(losses: Mapping[str, Loss], tasks: Sequence[Task], lose: float) -> dict[str, Any]:
+    """What losses on examples that no choice was made on say of the promise."""
     if all(loss.bound <= lose for loss in losses.values()):
         verdict = "confirmed"  # the bound holds here, too
     elif all(loss.points <= lose for loss in losses.values()):
@@ -53,5 +41,7 @@ def confirm(
     entries = {
         task.name: {"metric": task.spec.metric, **asdict(losses[task.name])} for task in tasks
     }
-    split = {task.name: "test" if "test" in task.splits else "half of validation" for task in tasks}
+    split = {
+        task.name: "test" if task.splits.get("test") else "half of validation" for task in tasks
+    }
     return {"confirmed": entries, "confirmed_on": split, "verdict": verdict}

@@ -1,12 +1,14 @@
 """Recovery: cut a step further, then learn from the whole model, while every task holds."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from brodmann.measuring.block_times import times_after
 from brodmann.pipeline.smaller.bisection import Search, Trial
-from brodmann.pipeline.smaller.candidates import Means, Studied, studied
+from brodmann.pipeline.smaller.candidates import Conditions, Survey, survey
 from brodmann.pipeline.smaller.facts_of_search import documents
 
 if TYPE_CHECKING:
@@ -15,7 +17,6 @@ if TYPE_CHECKING:
 DEEPER = 0.8  # share of its time that each step keeps
 DEEPER_ASKED = 0.6  # the same on the way to a share that was asked for
 RATE = 1e-4
-STEPS = "compression-recovery-"  # folders
 
 
 def recover(
@@ -23,12 +24,14 @@ def recover(
     search: Search,
     held: Trial | None,
     wishes: Mapping[str, Any],
-    means: Means,
+    conditions: Conditions,
+    identity: str,
 ) -> tuple["MultiTaskModel | None", list[dict[str, Any]]]:
     """Go on in steps, each cut from what the last one recovered, until one does not hold.
 
     `small` is the model of the trial that held without recovery, if there is one. If a share was
-    asked for and did not hold, the steps go on to that share, whatever holds on the way.
+    asked for and did not hold, the steps go on to that share, whatever holds on the way. `identity`
+    keeps trainings of other searches apart.
     """
     from brodmann.models.smaller.units import blocks_of
 
@@ -41,14 +44,16 @@ def recover(
         if last is not None:
             if not blocks_of(last):
                 break
-            known = studied(last, search.judge.tasks, means)
+            times = times_after(search.known.times, search.known.blocks, blocks_of(last))
+            known = survey(last, search.judge.tasks, conditions, times)
         every = np.ones(len(search.judge.tasks))
-        choice = known.chosen(search.unit, share / known_share(known, search), every)
+        choice = known.choose(search.unit, share / known_share(known, search), every)
         if choice is None:
             break
-        last = known.made(choice)
-        means.say(f"recovery {len(steps) + 1}: at {100 * share:.0f} % of the cost")
-        learn(last, search, wishes["recover"], means, len(steps) + 1)
+        last = known.make(choice)
+        conditions.say(f"recovery {len(steps) + 1}: at {100 * share:.0f} % of the cost")
+        work = conditions.folder and conditions.folder / f"{identity[:8]}-{len(steps) + 1}"
+        learn(last, search, wishes["recover"], work)
         losses = search.judge.losses(search.judge.outcomes(last))
         holds = search.holds(losses)
         steps.append({"share": share, "losses": documents(losses), "holds": holds})
@@ -59,28 +64,29 @@ def recover(
     return small, steps
 
 
-def learn(student: "MultiTaskModel", search: Search, epochs: int, means: Means, step: int) -> None:
+def learn(student: "MultiTaskModel", search: Search, epochs: int, folder: Path | None) -> None:
     """Learn the whole model's hidden states and answers on the training texts."""
     from brodmann.training.fit import fit
     from brodmann.training.methods.distillation import RECOVERY, Distillation
 
-    with Distillation(search.known.model, student, RECOVERY, seed=means.seed) as objective:
+    conditions = search.judge.conditions
+    with Distillation(search.known.model, student, RECOVERY, seed=conditions.seed) as objective:
         fit(
             student,
             list(search.judge.tasks),
             methods=[objective],
-            folder=None if means.folder is None else means.folder / f"{STEPS}{step}",
+            folder=folder,
             epochs=epochs,
             learning_rate=RATE,
-            precision=means.precision,
+            precision=conditions.precision,
             evaluate_every=10**9,
             keep="last",
-            seed=means.seed,
-            report=means.report,
+            seed=conditions.seed,
+            report=conditions.report,
         )
 
 
-def known_share(known: Studied, search: Search) -> float:
+def known_share(known: Survey, search: Search) -> float:
     """What a partly cut model takes of the whole one's cost."""
     totals = []
     for one in (known, search.known):

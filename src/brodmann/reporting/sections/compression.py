@@ -8,6 +8,7 @@ from brodmann.reporting.record import Study
 from brodmann.text import listed, millions, plain
 
 Facts = Mapping[str, Any]
+TOP_HEADS = 5  # named in words
 WORST = 15  # points: trials that lose more are left out of the picture
 WHY = {
     "confirmed": "On examples that the search never saw, no task loses more, with 95 % confidence.",
@@ -46,11 +47,11 @@ def _verdict(found: Facts) -> list[Block]:
         )
     else:
         before, after = found["parameters"]
-        speeds = [f"{plain(v, 2)} × at {k} tokens" for k, v in found["speed"].items()]
+        speeds = [f"{plain(value, 2)} × as fast at {k}" for k, value in found["speed"].items()]
         words.append(
             Words(
-                f"Allowed: {lose} points per task. {listed(speeds)}; {millions(before, 1)} → "
-                f"{millions(after, 1)} parameters.",
+                f"Each task may lose {lose} points: {listed(speeds)} tokens; "
+                f"{millions(before, 1)} → {millions(after, 1)} parameters.",
                 "lead",
             )
         )
@@ -129,7 +130,7 @@ def _blocking(found: Facts) -> list[Block]:
     blocking = found.get("blocking")
     if blocking is None:
         return []
-    heads = listed([f"{layer}.{head}" for layer, head in blocking["heads"]])
+    heads = listed([f"{layer}.{head}" for layer, head, _ in blocking["heads"][:TOP_HEADS]])
     text = f"{blocking['task']} blocks further cutting. Its most important heads: {heads}."
     shares = blocking["neurons"]
     if shares:
@@ -144,7 +145,27 @@ def _blocking(found: Facts) -> list[Block]:
         )
     elif tried:
         text += " Without it, the others would not hold at a higher speed either."
-    return [Words(text)]
+    return [Words(text), _heads_of(blocking)] if blocking["heads"] else [Words(text)]
+
+
+def _heads_of(blocking: Facts) -> Matrix:
+    """How important each head is to the task that blocks, as on the atlas."""
+    highest = blocking["heads"][0][2] or 1.0
+    layers = sorted({layer for layer, _, _ in blocking["heads"]})
+    count = 1 + max(head for _, head, _ in blocking["heads"])
+    values: list[list[float | None]] = [[None] * count for _ in layers]
+    for layer, head, importance in blocking["heads"]:
+        values[layers.index(layer)][head] = importance / highest
+    return Matrix(
+        [f"layer {layer}" for layer in layers],
+        [f"head {head}" for head in range(count)],
+        values,
+        f"Importance of each head to {blocking['task']}, as a share of the highest (%).",
+        values,
+        digits=0,
+        numbered=False,
+        colours="darker: more important",
+    )
 
 
 def _shape(found: Facts) -> Matrix:
